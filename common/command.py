@@ -1,0 +1,45 @@
+"""Command lines from configuration dataclasses."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import tyro
+
+from common.errors import UserError
+
+Config = TypeVar("Config")
+
+
+def run_command(
+    function: Callable[[Config], None],
+    config: type[Config],
+    *,
+    arguments: Sequence[str] | None = None,
+    examples: str = "",
+) -> int:
+    """Parse options into `config`, call `function` with it, return the exit code.
+
+    Groups of options are nested dataclasses; their names are not part of the flags. A mistake of the user prints one
+    message and gives 2, an interrupt gives 130; anything else is a fault of ours and keeps its traceback.
+    """
+    spec = (
+        importlib.util.find_spec(function.__module__)
+        if function.__module__ != "__main__"
+        else sys.modules["__main__"].__spec__
+    )
+    program = f"python -m {spec.name}" if spec is not None else None
+    description = (config.__doc__ or "").strip() + (f"\n\nExamples:\n{examples}" if examples else "")
+    try:
+        options = tyro.cli(
+            config, prog=program, description=description, args=arguments, config=(tyro.conf.OmitArgPrefixes,)
+        )
+        function(options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped. The same command with --resume goes on from the last checkpoint.", file=sys.stderr)
+        return 130
+    return 0
