@@ -1,0 +1,136 @@
+"""Writes the pages: `python -m reports.build` makes them all again from the stored records."""
+
+import sys
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from common.command import run_command
+from common.errors import UserError
+from common.files import write_text
+from common.progress import progress, say
+from reports.index import index_page
+from reports.pages import run_page
+from reports.record import Record
+from reports.theme import css_variables
+
+GENERATOR = "distillery reports"
+"""The meta tag by which a page is known as ours, and may be written again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildConfig:
+    """Make the pages of all runs again from their records.
+
+    Pages are single files that work offline. Files that this command didn't write are left alone.
+    """
+
+    runs: Path = Path("runs")
+    """Folder of runs; each run is a folder with a record.json."""
+    out: Path = Path("reports")
+    """Folder for index.html and one page a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What was written."""
+
+    index: Path
+    pages: tuple[Path, ...]
+    broken: tuple[str, ...]
+    """One sentence for each record that could not be shown."""
+
+
+def main(config: BuildConfig) -> None:
+    built = build_reports(config.runs, config.out)
+    for problem in built.broken:
+        say(f"left out: {problem}")
+    say(f"{len(built.pages)} run page{'' if len(built.pages) == 1 else 's'} and {built.index}")
+
+
+def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
+    """A page for each `runs/*/record.json`, and `out/index.html` over all of them.
+
+    Args:
+        runs: the folder of run folders.
+        out: the folder for pages; made where missing.
+        only: write this run's page alone, and the index; the other pages are taken to be up to date.
+
+    Raises:
+        UserError: no such folder of runs, or a file in the way that isn't one of our pages; nothing is written then.
+
+    A record that can't be read costs a line on the index, not the build.
+    """
+    if not runs.is_dir():
+        raise UserError(
+            f"no folder of runs at {runs}: give it with --runs, or make a run first with python -m distill.run"
+        )
+    records, broken = _load_all(runs)
+    index = out / "index.html"
+    targets = {out / f"{folder}.html": record for folder, record in records.items() if only in (None, folder)}
+    for target in (index, *targets):
+        _refuse_foreign(target)
+    environment = _environment()
+    for target, record in progress(list(targets.items()), "reports", total=len(targets), unit="page"):
+        write_text(target, environment.get_template("run.html.j2").render(run_page(record)))
+    write_text(index, environment.get_template("index.html.j2").render(index_page(records, broken)))
+    return Built(index=index, pages=tuple(targets), broken=tuple(broken))
+
+
+def _load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
+    """Run folder to record, and a sentence for each that can't be shown."""
+    records, broken = {}, []
+    for path in sorted(runs.glob("*/record.json")):
+        try:
+            record = Record.load(path)
+            if path.parent.name == "index":
+                raise UserError(
+                    f"{path}: a run can't be called 'index', its page would be the list of runs; rename the folder"
+                )
+            if not record.models:
+                raise UserError(f"{path} lists no models")
+        except UserError as error:
+            broken.append(str(error))
+        else:
+            records[path.parent.name] = record
+    return records, broken
+
+
+def _refuse_foreign(target: Path) -> None:
+    if not target.exists():
+        return
+    head = target.read_bytes()[:2000] if target.is_file() else b""
+    if f'<meta name="generator" content="{GENERATOR}">'.encode() not in head:
+        raise UserError(
+            f"{target} is in the way and was not made by reports.build: move it, or choose another folder with --out"
+        )
+
+
+def _environment() -> Environment:
+    templates = FileSystemLoader(Path(__file__).parent / "templates")
+    environment = Environment(
+        loader=templates, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals.update(
+        generator=GENERATOR,
+        light_colours=Markup(css_variables(dark=False)),
+        dark_colours=Markup(css_variables(dark=True)),
+    )
+    environment.filters["opening"] = lambda text: text[:1].upper() + text[1:]
+    environment.filters["address"] = lambda name: urllib.parse.quote(f"{name}.html")
+    return environment
+
+
+def command(arguments: Sequence[str] | None = None) -> int:
+    """The command line; gives the exit code."""
+    return run_command(
+        main, BuildConfig, arguments=arguments, examples="  python -m reports.build --runs runs --out reports"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(command())

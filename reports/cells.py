@@ -1,0 +1,83 @@
+"""Which measurements are compared: models by role, and the cells of the speed table."""
+
+from typing import NamedTuple
+
+from reports.record import Latency, ModelCard, Record
+
+
+class Cell(NamedTuple):
+    """The conditions of one latency figure; figures are compared within a cell only."""
+
+    batch: int
+    length: int
+    threads: int
+    precision: str
+    runtime: str
+
+    @property
+    def short(self) -> str:
+        return f"batch {self.batch} {chr(0xD7)} {self.length} tokens"
+
+    @property
+    def long(self) -> str:
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"{self.short}, {threads}, {self.runtime} {self.precision}"
+
+
+def teacher_of(record: Record) -> ModelCard | None:
+    return next((card for card in record.models if card.role == "teacher"), None)
+
+
+def students_of(record: Record) -> list[ModelCard]:
+    return [card for card in record.models if card.role == "student"]
+
+
+def twin_of(record: Record, student: ModelCard) -> ModelCard | None:
+    return next((card for card in record.models if card.role == "twin" and card.twin_of == student.name), None)
+
+
+def short_name(card: ModelCard) -> str:
+    """For headings and charts, where "tiny without distillation" is too long: "tiny twin"."""
+    return f"{card.twin_of} twin" if card.role == "twin" else card.name
+
+
+def in_order(record: Record) -> list[ModelCard]:
+    """Teacher, each student with its twin below it, twins without a student, baselines."""
+    cards: list[ModelCard] = [card for card in record.models if card.role == "teacher"]
+    for student in students_of(record):
+        cards.append(student)
+        cards += [card for card in record.models if card.role == "twin" and card.twin_of == student.name]
+    return cards + [card for card in record.models if card not in cards]
+
+
+def cell_of(latency: Latency) -> Cell:
+    return Cell(latency.batch, latency.length, latency.threads, latency.precision, latency.runtime)
+
+
+def latency_in(card: ModelCard, cell: Cell) -> Latency | None:
+    if card.speed is None:
+        return None
+    return next((latency for latency in card.speed.latency if cell_of(latency) == cell), None)
+
+
+def all_cells(record: Record) -> list[Cell]:
+    """Every measured cell, in order of runtime, batch, length and threads."""
+    cells = {cell_of(latency) for card in record.models if card.speed for latency in card.speed.latency}
+    return sorted(cells, key=lambda cell: (cell.runtime, cell.precision, cell.batch, cell.length, cell.threads))
+
+
+def headline_cells(record: Record) -> list[Cell]:
+    """The one or two cells that the summary shows: batch 1 x 16 tokens and 32 x 128, else the smallest and the largest.
+
+    Among equals the teacher's own, with the fewest threads: that is what most disturbs least.
+    """
+    teacher = teacher_of(record)
+    measured = teacher.speed.latency if teacher and teacher.speed else ()
+    cells = sorted(cell_of(latency) for latency in measured) or sorted(all_cells(record))
+    if not cells:
+        return []
+    small = next((cell for cell in cells if (cell.batch, cell.length) == (1, 16)), cells[0])
+    largest = max((cell.batch, cell.length) for cell in cells)
+    wanted = (32, 128) if any((cell.batch, cell.length) == (32, 128) for cell in cells) else largest
+    large = next(cell for cell in cells if (cell.batch, cell.length) == wanted)
+    return [small] if small == large else [small, large]

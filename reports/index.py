@@ -1,0 +1,96 @@
+"""What the page over all runs is given to show."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from reports import tables
+from reports.cells import headline_cells, latency_in, students_of, teacher_of
+from reports.pages import date_of, scatters
+from reports.points import model_colours
+from reports.record import ModelCard, Record
+from reports.words import compared, metric_style, scaled
+
+
+def index_page(records: Mapping[str, Record], broken: Sequence[str]) -> dict[str, Any]:
+    """Everything that index.html.j2 names."""
+    colours = model_colours(records.values())
+    newest = sorted(records, key=lambda name: (records[name].provenance.created, name), reverse=True)
+    groups: dict[tuple[str, str, str, str], list[Record]] = {}
+    for name in newest:
+        groups.setdefault(_comparable(records[name]), []).append(records[name])
+    rows = [row for name in newest for row in _index_rows(name, records[name], colours)]
+    headings = ("run", "task", "student", "date", "teacher", "quality", "retained", "on disk", "speed, batch 1")
+    return {
+        "runs": len(records),
+        "broken": broken,
+        "table": tables.Table(headings=headings, rows=tuple(rows), texts=4),
+        "groups": [group for group in map(partial(_group, colours=colours), groups.values()) if group["scatters"]],
+    }
+
+
+def _group(records: Sequence[Record], *, colours: dict[str, str]) -> dict[str, Any]:
+    """The combined charts of runs that may be compared."""
+    task, cpu = records[0].task, records[0].provenance.cpu
+    return {
+        "task": task.name,
+        "data": task.fingerprint,
+        "cpu": cpu,
+        "runs": len(records),
+        "scatters": scatters(records, colours),
+    }
+
+
+def _comparable(record: Record) -> tuple[str, str, str, str]:
+    """Runs share a chart only where the same rows were answered, and were timed on the same kind of machine."""
+    return record.task.name, record.task.metric, record.task.fingerprint, record.provenance.cpu
+
+
+def _index_rows(folder: str, record: Record, colours: dict[str, str]) -> list[tuple[tables.Field, ...]]:
+    style, teacher = metric_style(record.task.metric), teacher_of(record)
+    failures = f"{len(record.failures)} failure{'' if len(record.failures) == 1 else 's'}" if record.failures else ""
+    run = tables.Field(text=record.name, link=folder, under=failures)
+    task = tables.Field(text=record.task.name, under=style.heading)
+    date = tables.Field(text=date_of(record))
+    reference = (
+        tables.Field(text=style.value(teacher.quality.value), order=teacher.quality.value)
+        if teacher
+        else tables.Field()
+    )
+    rows: list[tuple[tables.Field, ...]] = [
+        (
+            run,
+            task,
+            tables.model_field(student, colours, shape=True),
+            date,
+            reference,
+            tables.Field(text=style.value(student.quality.value), order=student.quality.value),
+            tables.retained_field(student, record),
+            _size_ratio(student, teacher),
+            _speed_ratio(record, student, teacher),
+        )
+        for student in students_of(record)
+    ]
+    return rows or [(run, task, tables.Field(), date, reference, *(tables.Field() for _ in range(4)))]
+
+
+def _size_ratio(student: ModelCard, teacher: ModelCard | None) -> tables.Field:
+    if teacher is None or student.size is None or teacher.size is None:
+        return tables.Field()
+    own, reference = student.size.bytes_on_disk, teacher.size.bytes_on_disk
+    text = compared(reference, own, less="smaller", more="larger", same="the same")
+    return tables.Field(text=text, under=scaled(own, "B"), order=own, tone="bad flat" if "larger" in text else "")
+
+
+def _speed_ratio(record: Record, student: ModelCard, teacher: ModelCard | None) -> tables.Field:
+    cells = headline_cells(record)
+    own, reference = (latency_in(card, cells[0]) if card and cells else None for card in (student, teacher))
+    if own is None or reference is None:
+        return tables.Field()
+    text = compared(reference.p50_ms, own.p50_ms, less="faster", more="slower", same="as fast")
+    return tables.Field(
+        text=text,
+        under=cells[0].short,
+        order=reference.p50_ms / own.p50_ms,
+        tone="bad flat" if "slower" in text else "",
+    )

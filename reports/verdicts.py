@@ -1,0 +1,145 @@
+"""What the figures of a record say, in sentences that claim no more than the figures carry."""
+
+from dataclasses import dataclass
+
+from reports.cells import headline_cells, latency_in, students_of, teacher_of, twin_of
+from reports.record import Interval, ModelCard, Record
+from reports.statistics import seed_difference
+from reports.words import MetricStyle, compared, metric_style, percent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """One student in one sentence: its name, and what follows it."""
+
+    model: ModelCard
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinEffect:
+    """A student against the same student trained without distillation."""
+
+    student: ModelCard
+    twin: ModelCard
+    difference: float
+    interval: Interval | None
+    verdict: str
+
+
+def headlines(record: Record) -> list[Headline]:
+    """ "tiny keeps 97.9 % of the teacher's accuracy (84.1 against 85.9), 2.6x smaller on disk." and the like."""
+    teacher = teacher_of(record)
+    effects = {effect.student.name: effect.verdict for effect in twin_effects(record)}
+    lines = []
+    for student in students_of(record):
+        parts = [_quality_words(record, student, teacher), *_cost_words(record, student, teacher)]
+        twin = f" {_capital(effects[student.name])}." if student.name in effects else ""
+        lines.append(Headline(model=student, text=f"{_listed(parts)}.{twin}"))
+    return lines
+
+
+def _quality_words(record: Record, student: ModelCard, teacher: ModelCard | None) -> str:
+    style = metric_style(record.task.metric)
+    value = f"{style.value(student.quality.value)}{' %' if style.percent else ''}"
+    if teacher is None:
+        return f"reaches {value} {style.label}"
+    both = f"{style.value(student.quality.value)} against {style.value(teacher.quality.value)}"
+    share = student.quality.retained
+    if share is None:
+        return f"has {style.label} {both}"
+    if not record.task.higher_is_better:
+        return f"has {share:.2f} times the teacher's {style.label} ({both})"
+    return f"{'keeps' if share < 1 else 'reaches'} {percent(share)} of the teacher's {style.label} ({both})"
+
+
+def _cost_words(record: Record, student: ModelCard, teacher: ModelCard | None) -> list[str]:
+    if teacher is None:
+        return []
+    words = []
+    if student.size and teacher.size:
+        size = compared(
+            teacher.size.bytes_on_disk, student.size.bytes_on_disk, less="smaller", more="larger", same="as large"
+        )
+        words.append(f"{size} on disk")
+    for cell in headline_cells(record):
+        own, reference = latency_in(student, cell), latency_in(teacher, cell)
+        if own and reference:
+            speed = compared(reference.p50_ms, own.p50_ms, less="faster", more="slower", same="about as fast")
+            words.append(f"{speed} at batch {cell.batch}")
+    return words
+
+
+def remarks(record: Record) -> list[Headline]:
+    """What a reader would otherwise take wrongly: models' notes, students slower than their teacher, why ALBERT is."""
+    found = [Headline(model=card, text=f"\N{EN DASH} {note}") for card in record.models for note in card.notes]
+    for student in students_of(record):
+        if student.architecture.get("family") == "albert":
+            found.append(Headline(model=student, text=_albert_words(student)))
+        slower = _slower_cells(record, student)
+        if slower:
+            found.append(Headline(model=student, text=f"is slower than the teacher at {'; '.join(slower)}."))
+    return found
+
+
+def _albert_words(student: ModelCard) -> str:
+    layers = student.architecture.get("layers")
+    passes = f"runs it {layers} times" if layers else "runs it once a layer"
+    return (
+        "shares one set of layer weights, which makes it small on disk and in memory for weights. Each pass still "
+        f"{passes}, so it computes as much and is as slow as an unshared model of that depth and width, and its "
+        "activations take as much memory. Smaller here does not mean faster."
+    )
+
+
+def _slower_cells(record: Record, student: ModelCard) -> list[str]:
+    teacher = teacher_of(record)
+    if teacher is None or student.speed is None:
+        return []
+    words = []
+    for cell in headline_cells(record):
+        own, reference = latency_in(student, cell), latency_in(teacher, cell)
+        if own and reference and own.p50_ms >= 1.05 * reference.p50_ms:
+            words.append(
+                f"{cell.short} ({compared(reference.p50_ms, own.p50_ms, less='faster', more='slower', same='')})"
+            )
+    return words
+
+
+def twin_effects(record: Record) -> list[TwinEffect]:
+    """For each student with a twin the difference that distillation made, with an interval where one can be had."""
+    effects = []
+    for student in students_of(record):
+        twin = twin_of(record, student)
+        if twin is None:
+            continue
+        seeds = [list(card.quality.by_seed.values()) for card in (student, twin)]
+        interval = student.quality.against_twin or seed_difference(*seeds)
+        difference = interval.difference if interval else student.quality.value - twin.quality.value
+        verdict = _twin_words(difference, interval, metric_style(record.task.metric), record.task.higher_is_better)
+        effects.append(
+            TwinEffect(student=student, twin=twin, difference=difference, interval=interval, verdict=verdict)
+        )
+    return effects
+
+
+def _twin_words(difference: float, interval: Interval | None, style: MetricStyle, higher_is_better: bool) -> str:
+    amount, signed = style.difference(difference), style.signed(difference)
+    if interval is None:
+        return f"distilled minus twin is {signed} {style.label}; one seed and no interval, so nothing is decided"
+    level = f"{interval.level * 100:g} % interval {style.interval(interval)}"
+    if interval.low <= 0 <= interval.high:
+        points = " points" if style.percent else ""
+        return f"distillation adds nothing here: {signed}{points}, and the {level} includes zero"
+    gains = (difference > 0) == higher_is_better
+    if higher_is_better:
+        return f"distillation {'adds' if gains else 'costs'} {amount} ({level})"
+    return f"distillation {'lowers' if gains else 'raises'} the {style.label} by {amount} ({level})"
+
+
+def _listed(parts: list[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 2 else ", ".join(parts)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,388 @@
+"""Pages: what they say, that they are single safe files, and that nothing of the user's is lost."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from unit import record_factory
+
+from common.errors import UserError
+from reports.build import build_reports, command
+from reports.record import Interval, ModelCard, Record
+from reports.verdicts import headlines, remarks, twin_effects
+
+
+class Page(HTMLParser):
+    """Texts, tables (lists of rows of field texts), tags and addresses of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        self.text = ""
+        self.in_field = False
+        self.feed(html)
+        self.text = re.sub(r"\s+", " ", self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [
+            value or "" for name, value in attrs if name in ("href", "src", "xlink:href", "srcset", "action")
+        ]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+            self.in_field = True
+        elif tag == "span":
+            self.handle_data(" ")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self.in_field:
+            self.tables[-1][-1][-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self.tables[-1][-1][-1] = " ".join(self.tables[-1][-1][-1].split())
+            self.in_field = False
+
+    def table(self, first_heading: str, second_heading: str) -> dict[str, dict[str, str]]:
+        """The table with these headings, by its first column."""
+        found = next(table for table in self.tables if table[0][:2] == [first_heading, second_heading])
+        return {row[0]: dict(zip(found[0], row, strict=True)) for row in found[1:]}
+
+
+def write(runs: Path, *records: Record) -> None:
+    for record in records:
+        record.save(runs / record.name / "record.json")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs/ and reports/: all kinds of records, and a broken one."""
+    folder = tmp_path_factory.mktemp("built")
+    write(folder / "runs", record_factory.rich(), record_factory.regression(), record_factory.minimal())
+    (folder / "runs/broken").mkdir()
+    (folder / "runs/broken/record.json").write_text('{"schema_version": 1}', encoding="utf-8")
+    result = build_reports(folder / "runs", folder / "reports")
+    assert len(result.pages) == 3
+    assert len(result.broken) == 1
+    return folder
+
+
+def page(built: Path, name: str) -> Page:
+    return Page((built / "reports" / f"{name}.html").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def rich(built: Path) -> Page:
+    return page(built, record_factory.rich().name)
+
+
+def test_headline_says_it_in_plain_words(rich: Page) -> None:
+    expected = (
+        "tiny keeps 97.9 % of the teacher's accuracy (84.1 against 85.9), 1.6× smaller on disk, 3.1× faster at batch 1 "
+        "and 3.1× faster at batch 32. Distillation adds 2.6 points (95 % interval +1.7 to +3.5)."
+    )
+    assert expected in rich.text
+
+
+def test_summary_table(rich: Page) -> None:
+    rows = rich.table("model", "accuracy, %")
+    assert rows["tiny bert, 4 layers of 312"] == {
+        "model": "tiny bert, 4 layers of 312",
+        "accuracy, %": "84.1 ± 0.3",
+        "against teacher": "−1.8 −2.6 to −1.0",
+        "retained": "97.9 %",
+        "parameters": "14.4 M 1.6× fewer",
+        "on disk": "57.4 MB 1.6× smaller",
+        "FLOPs": "1.21 G 2.3× fewer",
+        "latency p50, batch 1 × 16 tokens": "0.832 ms 3.1× faster",
+        "latency p50, batch 32 × 128 tokens": "122 ms 3.1× faster",
+        "peak memory": "121 MB 1.5× less",
+    }
+    assert rows["albert albert, 6 layers of 384"]["latency p50, batch 1 × 16 tokens"] == "2.91 ms 1.1× slower"
+    assert rows["albert albert, 6 layers of 384"]["FLOPs"] == "2.81 G the same"
+    assert rows["TF-IDF + logistic regression"]["parameters"] == "—"
+    assert rows["always the most frequent class"]["accuracy, %"] == "23.1"
+    assert list(rows)[:3] == [
+        "teacher bert, 6 layers of 384",
+        "tiny bert, 4 layers of 312",
+        "tiny without distillation bert, 4 layers of 312",
+    ]
+
+
+def test_twins_are_told_with_their_interval(rich: Page) -> None:
+    rows = rich.table("student", "verdict")
+    assert (
+        rows["distil"]["verdict"]
+        == "distillation adds nothing here: +0.3 points, and the 95 % interval −0.6 to +1.2 includes zero"
+    )
+    assert rows["tiny"]["difference"] == "+2.6 +1.7 to +3.5"
+    assert "albert" not in rows
+
+
+def test_albert_is_told_to_be_small_but_not_fast(rich: Page) -> None:
+    assert "albert shares one set of layer weights" in rich.text
+    assert "still runs it 6 times" in rich.text
+    assert (
+        "albert is slower than the teacher at batch 1 × 16 tokens (1.1× slower); batch 32 × 128 tokens (1.1× slower)."
+        in rich.text
+    )
+
+
+def test_other_tables(rich: Page) -> None:
+    latency = next(table for table in rich.tables if table[0][:2] == ["runtime", "precision"])
+    assert len(latency) == 1 + 8
+    assert latency[1][:7] == ["torch 2.13.0", "fp32", "1", "16", "1", "2.60 / 3.10", "0.832 / 0.992 3.1× faster"]
+    stages = next(table for table in rich.tables if table[0][:2] == ["model", "stage"])
+    assert stages[4][2:] == ["0.5 soft, 0.5 hard", "3 min 12 s", "1,100", "3.00", "12,000", "5e-05", "step 900"]
+    assert rich.table("class", "n")["torch"]["tiny"] == "84.1 84.1 / 84.1"
+    layers = next(table for table in rich.tables if table[0][:2] == ["model", "layer"])
+    assert layers[1] == ["tiny", "embeddings", "embeddings", "0.025", "—"]
+    assert layers[2] == ["tiny", "1", "2", "0.075", "0.150"]
+    metrics = rich.table("model", "accuracy, %")
+    assert metrics
+    seeds = next(table for table in rich.tables if "accuracy by seed" in table[0])
+    assert seeds[2][-2:] == ["0.017", "0: 84.3, 1: 83.8, 2: 84.2"]
+
+
+def test_provenance_task_and_words(rich: Page) -> None:
+    for text in (
+        "python -m distill.run --student tiny,distil,albert --seeds 3",
+        "Example CPU 8-core, 2 cores, 16.7 GB; avx2, avx512f, avx512_bf16",
+        "0123abcd+changes",
+        "5f2c9a1be0774d13",
+        "12,000 rows: docstrings of 1,204 modules",
+        "3,112 duplicates removed",
+        "train.learning_rate 5e-05",
+        "41 min 13 s",
+        "Centred kernel alignment",
+    ):
+        assert text in rich.text, text
+
+
+def test_failures_and_notes_come_first(tmp_path: Path) -> None:
+    record = replace(record_factory.minimal(), failures=("distil stopped",), notes=("few rows",))
+    write(tmp_path / "runs", record)
+    build_reports(tmp_path / "runs", tmp_path / "out")
+    text = Page((tmp_path / "out/bare-tiny.html").read_text(encoding="utf-8")).text
+    assert text.index("distil stopped") < text.index("few rows") < text.index("tiny keeps")
+
+
+def test_an_error_metric_is_read_the_right_way_round(built: Path) -> None:
+    shown = page(built, "stsb-tiny")
+    assert (
+        "tiny has 1.12 times the teacher's MSE (0.451 against 0.402). Distillation lowers the MSE by 0.087"
+        in shown.text
+    )
+    row = shown.table("model", "MSE")["tiny"]
+    assert row == {
+        "model": "tiny",
+        "MSE": "0.451",
+        "against teacher": "+0.049 +0.041 to +0.057",
+        "retained": "1.12× the teacher's error",
+    }
+    assert "always the training mean" in shown.text
+    assert "ccuracy" not in shown.text.replace("accuracy.", "")
+
+
+def test_a_minimal_record_has_no_empty_sections(built: Path) -> None:
+    shown = page(built, "bare-tiny")
+    assert shown.tags.count("figure") == 0
+    for heading in (
+        "Latency in full",
+        "How each was trained",
+        "Training curves",
+        "Layer by layer",
+        "What quality costs",
+    ):
+        assert heading not in shown.text
+    assert "tiny keeps 94.4 % of the teacher's accuracy (85.0 against 90.0)." in shown.text
+
+
+def test_index_lists_runs_and_survives_a_broken_record(built: Path) -> None:
+    shown = page(built, "index")
+    assert "broken/record.json: field 'name' is missing" in shown.text
+    rows = next(table for table in shown.tables if table[0][0] == "run")
+    assert len(rows) == 1 + 3 + 1 + 1
+    albert = next(row for row in rows if row[2].startswith("albert"))
+    assert albert[3:] == [
+        "2026-03-14 09:26",
+        "85.9",
+        "83.2",
+        "96.8 %",
+        "3.8× smaller 23.7 MB",
+        "1.1× slower batch 1 × 16 tokens",
+    ]
+    assert next(row for row in rows if row[0] == "stsb-tiny")[6] == "1.12× the teacher's error"
+    assert {"stsb-tiny.html", "bare-tiny.html", "pydocs-tiny-distil-albert.html"} <= set(shown.addresses)
+
+
+def test_pages_are_single_offline_files(built: Path) -> None:
+    for path in (built / "reports").glob("*.html"):
+        html = path.read_text(encoding="utf-8")
+        shown = Page(html)
+        assert "http://" not in html
+        assert "https://" not in html
+        assert all(address.startswith("#") or address.endswith(".html") for address in shown.addresses)
+        assert "url(" not in html or set(re.findall(r"url\((.)", html)) == {"#"}
+        assert not {"img", "link", "iframe", "object", "image"} & set(shown.tags)
+
+
+def test_rebuilding_is_byte_identical_in_another_process(tmp_path: Path) -> None:
+    rich = record_factory.rich()
+    write(tmp_path / "runs", replace(rich, models=rich.models[1:2]), record_factory.regression())
+    built = build_reports(tmp_path / "runs", tmp_path / "first")
+    done = subprocess.run(
+        [sys.executable, "-m", "reports.build", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "second")],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"2 run pages and {tmp_path / 'second/index.html'}" in done.stdout
+    for page in (built.index, *built.pages):
+        assert (tmp_path / "second" / page.name).read_bytes() == page.read_bytes(), page.name
+
+
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)<'
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    rich = record_factory.rich()
+    cards = []
+    for card in rich.models[1:2]:
+        rows = tuple(replace(row, label=HOSTILE) for row in card.quality.per_class[:1])
+        curves = tuple(replace(curve, stage=HOSTILE, name=f"{curve.name}{HOSTILE}") for curve in card.curves[:2])
+        cards.append(
+            replace(
+                card,
+                name=card.name + HOSTILE,
+                quality=replace(card.quality, per_class=rows),
+                curves=curves,
+                notes=(HOSTILE,),
+            )
+        )
+    provenance = replace(rich.provenance, command=HOSTILE, config={HOSTILE: HOSTILE}, cpu=HOSTILE)
+    record = Record(
+        name=HOSTILE,
+        provenance=provenance,
+        task=record_factory.task(labels=(HOSTILE,), name=HOSTILE, notes=(HOSTILE,)),
+        models=tuple(cards),
+        failures=(HOSTILE,),
+        notes=(HOSTILE,),
+    )
+    write(tmp_path / "runs", record)
+    result = build_reports(tmp_path / "runs", tmp_path / "out")
+    assert result.broken == ()
+    for path in (result.index, *result.pages):
+        shown = Page(path.read_text(encoding="utf-8"))
+        assert "img" not in shown.tags
+        assert shown.tags.count("script") == 1
+        assert HOSTILE in shown.text
+    (link,) = {
+        address for address in Page(result.index.read_text(encoding="utf-8")).addresses if address.endswith(".html")
+    }
+    assert not set('<>" ') & set(link)
+
+
+def test_a_foreign_file_is_never_overwritten(tmp_path: Path) -> None:
+    write(tmp_path / "runs", record_factory.minimal(), record_factory.regression())
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "stsb-tiny.html").write_text("<p>mine</p>", encoding="utf-8")
+    with pytest.raises(UserError, match=r"stsb-tiny\.html is in the way"):
+        build_reports(tmp_path / "runs", out)
+    assert [path.name for path in out.iterdir()] == ["stsb-tiny.html"]
+    assert (out / "stsb-tiny.html").read_text(encoding="utf-8") == "<p>mine</p>"
+
+
+def test_only_one_page_and_the_index(tmp_path: Path) -> None:
+    write(tmp_path / "runs", record_factory.minimal(), record_factory.regression())
+    result = build_reports(tmp_path / "runs", tmp_path / "out", only="stsb-tiny")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["index.html", "stsb-tiny.html"]
+    assert len(next(table for table in page_of(result.index).tables if table[0][0] == "run")) == 3
+
+
+def page_of(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def test_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["--runs", str(tmp_path / "none"), "--out", str(tmp_path)]) == 2
+    assert "no folder of runs" in capsys.readouterr().err
+    (tmp_path / "runs").mkdir()
+    assert command(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]) == 0
+    assert "No run has a record yet" in page_of(tmp_path / "out/index.html").text
+
+
+def test_a_run_called_index_and_one_without_models_are_left_out(tmp_path: Path) -> None:
+    write(
+        tmp_path / "runs",
+        replace(record_factory.minimal(), name="index"),
+        replace(record_factory.minimal(), name="empty", models=()),
+    )
+    result = build_reports(tmp_path / "runs", tmp_path / "out")
+    assert result.pages == ()
+    assert ["can't be called 'index'" in problem for problem in result.broken] == [False, True]
+    assert ["lists no models" in problem for problem in result.broken] == [True, False]
+
+
+def test_twin_without_interval_is_judged_by_seeds_or_not_at_all() -> None:
+    rich = record_factory.rich()
+
+    def verdict(seeds: int) -> str:
+        def cut(card: ModelCard) -> ModelCard:
+            kept = dict(list(card.quality.by_seed.items())[:seeds])
+            return replace(card, quality=replace(card.quality, by_seed=kept, against_twin=None))
+
+        return twin_effects(replace(rich, models=tuple(cut(card) for card in rich.models)))[0].verdict
+
+    assert verdict(3).startswith("distillation adds 2.6 points (95 % interval +")
+    assert verdict(1) == "distilled minus twin is +2.6 accuracy; one seed and no interval, so nothing is decided"
+
+
+def test_distillation_that_harms_is_said_to() -> None:
+    rich = record_factory.rich()
+    tiny = rich.model("tiny")
+    worse = replace(tiny, quality=replace(tiny.quality, against_twin=Interval(difference=-0.02, low=-0.03, high=-0.01)))
+    record = replace(rich, models=tuple(worse if card.name == "tiny" else card for card in rich.models))
+    assert twin_effects(record)[0].verdict == "distillation costs 2.0 points (95 % interval −3.0 to −1.0)"
+
+
+def test_a_value_that_gives_no_ratio_is_still_told() -> None:
+    record = record_factory.minimal()
+    student = record.model("tiny")
+    record = replace(
+        record, models=(record.models[0], replace(student, quality=replace(student.quality, retained=None)))
+    )
+    assert headlines(record)[0].text == "has accuracy 85.0 against 90.0."
+    assert headlines(replace(record, models=record.models[1:]))[0].text == "reaches 85.0 % accuracy."
+
+
+def test_model_notes_are_shown() -> None:
+    record = record_factory.minimal()
+    noted = replace(record.models[1], notes=("seed 2 was stopped",))
+    assert [line.text for line in remarks(replace(record, models=(noted,)))] == ["– seed 2 was stopped"]
+
+
+def test_settings_of_any_shape_are_shown(tmp_path: Path) -> None:
+    record = record_factory.minimal()
+    config = {"a": {}, "b": [], "c": None, "d": {"e": [1, "x"], "f": True}}
+    write(tmp_path / "runs", replace(record, provenance=replace(record.provenance, config=config)))
+    build_reports(tmp_path / "runs", tmp_path / "out")
+    tables = [table for table in page_of(tmp_path / "out/bare-tiny.html").tables if table[0] == ["name", "value"]]
+    settings = next(dict(table[1:]) for table in tables if ["d.e", "1, x"] in table)
+    assert settings == {"a": "—", "b": "—", "c": "—", "d.e": "1, x", "d.f": "True"}

@@ -1,0 +1,61 @@
+"""Numbers as a reader sees them."""
+
+import doctest
+
+import pytest
+
+from reports import labels, pareto, svg, theme, words
+from reports.record import Interval
+from reports.words import compared, duration, metric_style, number, scaled, significant
+
+
+@pytest.mark.parametrize("module", [labels, pareto, svg, theme, words])
+def test_examples_in_docstrings_hold(module: object) -> None:
+    result = doctest.testmod(module)  # type: ignore[arg-type]
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(999_949, "1.00 M"), (999_499, "999 k"), (14_350_248, "14.4 M"), (2.794e9, "2.79 G"), (999, "999"), (0, "0")],
+)
+def test_scaled(value: float, text: str) -> None:
+    assert scaled(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(-0.5, "−0.500"), (99.96, "100"), (9.996, "10.0"), (-3.1e-5, "−3.1e-05"), (0, "0")]
+)
+def test_significant(value: float, text: str) -> None:
+    assert significant(value) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(59.96, "1 min 0 s"), (3599.6, "1 h 0 min"), (0.04, "0.0 s")])
+def test_duration_never_says_60(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("teacher", "model", "text"),
+    [(1.0, 1.04, "same"), (1.0, 0.96, "same"), (3.0, 1.0, "3.0× less"), (1.0, 1.5, "1.5× more"), (0.0, 1.0, "")],
+)
+def test_compared(teacher: float, model: float, text: str) -> None:
+    assert compared(teacher, model, less="less", more="more", same="same") == text
+
+
+def test_metric_styles() -> None:
+    accuracy, correlation = metric_style("accuracy"), metric_style("pearson_spearman")
+    assert (accuracy.heading, accuracy.value(0.8612), accuracy.difference(-0.021)) == (
+        "accuracy, %",
+        "86.1",
+        "2.1 points",
+    )
+    assert (correlation.heading, correlation.value(0.8605)) == ("mean of Pearson and Spearman", "0.861")
+    assert metric_style("macro_f1").heading == "macro F1, %"
+    assert accuracy.interval(Interval(difference=0, low=-0.0251, high=0.0)) == "−2.5 to 0.0"
+    assert accuracy.signed(0.004) == "+0.4"
+
+
+def test_no_minus_before_zero() -> None:
+    assert number(-0.04, 1) == "0.0"
