@@ -1,0 +1,176 @@
+"""Task examples: what every source of them becomes, and the door through which they come in."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from common.errors import UserError, unknown_name
+from teacher import hub, pydocs
+from teacher.columns import Asked
+from teacher.glue import GLUE, glue_name
+from teacher.labels import class_indices, settle_labels
+from teacher.local import load_path
+from teacher.raw import RawTask
+from teacher.readers import EXTENSIONS
+from teacher.splits import cap_rows, remove_leaks, resolve_splits
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row. `label` is a class index for classification and a number for regression."""
+
+    text: str
+    pair: str | None
+    label: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskData:
+    """A task with its examples, checked: every label known, no empty text, no example in two splits."""
+
+    name: str
+    """Short, fit for a folder name: "pydocs", "sst2", or the file's or folder's stem."""
+    kind: str
+    """ "classification" or "regression". """
+    labels: tuple[str, ...]
+    """Class names in index order; empty for regression."""
+    metric: str
+    """The metric that selects checkpoints: "accuracy", "f1", "matthews" or "pearson_spearman"."""
+    splits: Mapping[str, tuple[Example, ...]]
+    """ "train" is learned from, "select" chooses among checkpoints, "evaluate" is only ever reported on."""
+    origins: Mapping[str, str]
+    """Split to where it came from, in words."""
+    fingerprint: str
+    """sha256 over kind, labels and all rows in order (and package versions for pydocs), first 16 hex digits."""
+    sources: Mapping[str, str]
+    """File to its sha256, or package to its version."""
+    notes: tuple[str, ...] = field(default=())
+    """What loading did that a reader should know."""
+
+
+BUILT_IN = {"pydocs": pydocs.load_pydocs, "pydocs-pair": pydocs.load_pydocs_pair}
+_HUB_ID = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+){1,2}")
+
+
+def load_task(
+    task: str,
+    *,
+    rows: int | Literal["all"] | None = None,
+    data_dir: Path | None = None,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    label_column: str | None = None,
+    seed: int = 0,
+) -> TaskData:
+    """Load a task, check it, and split it.
+
+    Args:
+        task: "pydocs", "pydocs-pair", a GLUE name, a path, or a hub id ("org/name", "name/config").
+        rows: training rows at most, drawn by class; None: the task's own default (12,000 for pydocs, else all).
+        data_dir: folder of the GLUE files: it, or a folder in it, is named like the task.
+        text_column: name of the column; "1", "2", ... in files without a header.
+        pair_column: likewise, of a second text.
+        label_column: likewise.
+        seed: of every draw.
+
+    Raises:
+        UserError: the task is not found, or a fault in its data; names file and line.
+    """
+    if isinstance(rows, int) and rows < 1:
+        raise UserError(f"--rows {rows}: a number above 0 or 'all' was expected")
+    asked = Asked(text=text_column, pair=pair_column, label=label_column)
+    if task in BUILT_IN:
+        return _finish(BUILT_IN[task](rows=rows, seed=seed))
+    raw = _find(task, data_dir, asked)
+    settle_labels(raw)
+    resolve_splits(raw, seed)
+    remove_leaks(raw)
+    cap_rows(raw, rows, seed)
+    return _finish(raw)
+
+
+def describe(task: TaskData) -> list[str]:
+    """A few lines for people: what the task is, its rows, its largest class, and what loading did."""
+    classes = f"{len(task.labels)} classes" if task.labels else "numbers"
+    pairs = "pairs" if task.splits["train"][0].pair is not None else "single texts"
+    lines = [f"task {task.name}: {task.kind} of {pairs}, {classes}, metric {task.metric}"]
+    lines += [f"  {split:9}{len(rows):>9,} rows  {task.origins[split]}" for split, rows in task.splits.items()]
+    if task.labels:
+        label, count = Counter(row.label for row in task.splits["train"]).most_common(1)[0]
+        share = sum(row.label == label for row in task.splits["evaluate"]) / len(task.splits["evaluate"])
+        lines.append(f"  largest class {task.labels[int(label)]!r}: {count:,} training rows, {share:.1%} of evaluate")
+    else:
+        values = [row.label for row in task.splits["train"]]
+        mean = sum(values) / len(values)
+        lines.append(f"  labels from {min(values):g} to {max(values):g}, mean {mean:.3g}")
+    return lines + [f"  note: {note}" for note in task.notes]
+
+
+def _find(task: str, data_dir: Path | None, asked: Asked) -> RawTask:
+    """Where a task that is not built in comes from: a path, a GLUE name, the hub."""
+    glue = glue_name(task)
+    if data_dir is not None:
+        return load_path(_glue_folder(task, data_dir), asked)
+    path = Path(task).expanduser()
+    if path.exists():
+        return load_path(path, asked)
+    if glue:
+        return hub.load_glue(glue)
+    looks_like_path = path.suffix.lower() in (*EXTENSIONS, ".gz") or task.startswith((".", "/", "~"))
+    if not looks_like_path and _HUB_ID.fullmatch(task) and not path.parent.exists():
+        return hub.load_hub(task, asked)
+    if "/" in task or looks_like_path:
+        return load_path(path, asked)
+    known = unknown_name("task", task, [*BUILT_IN, *GLUE])
+    raise UserError(f"{known}. There is no file or folder {task!r} here either; a hub id is written org/name")
+
+
+def _glue_folder(task: str, data_dir: Path) -> Path:
+    """The folder of a GLUE task below `data_dir`, in any spelling of its name, or `data_dir` itself."""
+    name = glue_name(task)
+    if name is None:
+        raise UserError(f"--data-dir goes with a GLUE task, and {unknown_name('GLUE task', task, GLUE)}")
+    if not data_dir.is_dir():
+        raise UserError(f"--data-dir {data_dir} is not a folder")
+    for folder in sorted(data_dir.iterdir()):
+        if folder.is_dir() and glue_name(folder.name) == name:
+            return folder
+    if glue_name(data_dir.resolve().name) == name or any(data_dir.glob("train.*")):
+        return data_dir
+    found = ", ".join(sorted(entry.name for entry in data_dir.iterdir())) or "nothing"
+    raise UserError(f"--data-dir {data_dir} holds neither a folder {name} nor train.tsv: found {found}")
+
+
+def _finish(raw: RawTask) -> TaskData:
+    """Rows with names of classes as examples with indices."""
+    labels, kind = raw.labels or (), raw.kind or "classification"
+    indices = class_indices(labels)
+    splits = {
+        split: tuple(Example(row.text, row.pair, indices[row.label] if labels else float(row.label)) for row in part)
+        for split, part in raw.parts.items()
+    }
+    return TaskData(
+        name=raw.name,
+        kind=kind,
+        labels=labels,
+        metric=raw.metric or "accuracy",
+        splits=splits,
+        origins=raw.origins,
+        fingerprint=_fingerprint(kind, labels, splits, raw.sources if raw.name in BUILT_IN else {}),
+        sources=raw.sources,
+        notes=tuple(raw.notes),
+    )
+
+
+def _fingerprint(
+    kind: str, labels: Sequence[str], splits: Mapping[str, Sequence[Example]], versions: Mapping[str, str]
+) -> str:
+    digest = hashlib.sha256(repr((kind, tuple(labels), sorted(versions.items()))).encode())
+    for split, rows in splits.items():
+        digest.update(f"\n{split}\n".encode())
+        digest.update("\n".join(repr((row.text, row.pair, row.label)) for row in rows).encode())
+    return digest.hexdigest()[:16]

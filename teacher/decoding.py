@@ -1,0 +1,112 @@
+"""Bytes to text without ever failing on one bad byte; what was odd is counted and told."""
+
+import contextlib
+import gzip
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from common.errors import UserError
+
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff]")
+_MEANT = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).decode("cp1252", errors="ignore"))}
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP_MARK = b"\x1f\x8b"
+DOCUMENTATION = re.compile(r"(?i)(readme|licen[cs]e|provenance|notice|copying|changelog|authors|citation)\b")
+"""Names of files that lie beside data and are none."""
+
+
+@dataclass
+class Oddities:
+    """What had to be repaired while reading."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+
+    def add(self, what: str, where: str) -> None:
+        self.counts[what] += 1
+        self.first.setdefault(what, where)
+
+    def notes(self) -> list[str]:
+        return [f"{count:,} {what} (first: {self.first[what]})" for what, count in self.counts.items()]
+
+
+def decode_line(line: bytes, where: str, oddities: Oddities) -> str:
+    """UTF-8, or else cp1252, or else latin-1, which takes every byte."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        oddities.add("lines that are not UTF-8, read as cp1252", where)
+    try:
+        return line.decode("cp1252")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
+
+
+def clean(text: str, where: str, oddities: Oddities) -> str:
+    """Without control characters and white space at the ends; tabs and line ends inside stay."""
+    return without_control(text, where, oddities).strip()
+
+
+def without_control(text: str, where: str, oddities: Oddities) -> str:
+    r"""Control characters removed; those between 0x80 and 0x9f are cp1252 signs that were decoded as latin-1.
+
+    >>> without_control("don\x92t\x00", "f:1", Oddities())
+    'don’t'
+    """
+    if text.isprintable() or not _CONTROL.search(text):
+        return text
+    oddities.add("lines with control characters, removed or read as cp1252", where)
+    return _CONTROL.sub("", text.translate(_MEANT))
+
+
+def read_text(path: Path, oddities: Oddities) -> tuple[str, bytes]:
+    """A whole file, gzip unpacked, byte order mark and CR removed, and its raw bytes.
+
+    Raises:
+        UserError: missing, unreadable, empty, UTF-16, or a broken gzip.
+    """
+    with explain_reading(path):
+        raw = path.read_bytes()
+        content = gzip.decompress(raw) if raw.startswith(_GZIP_MARK) else raw
+    content = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    _refuse_utf16(path, content[:2])
+    if not content.strip():
+        raise UserError(f"{path} is empty: rows of text and labels were expected")
+    try:
+        return content.decode("utf-8"), raw
+    except UnicodeDecodeError:
+        lines = content.split(b"\n")
+    decoded = (decode_line(line, f"{path.name}:{number}", oddities) for number, line in enumerate(lines, 1))
+    return "\n".join(decoded), raw
+
+
+def stream_lines(path: Path, oddities: Oddities) -> Iterator[str]:
+    """Lines of a text file of any size, gzip or not, without line ends and control characters."""
+    with explain_reading(path), path.open("rb") as raw:
+        packed = raw.peek(2)[:2] == _GZIP_MARK
+        _refuse_utf16(path, raw.peek(2)[:2])
+        stream = gzip.GzipFile(fileobj=raw) if packed else raw
+        for number, line in enumerate(stream, 1):
+            where = f"{path.name}:{number}"
+            text = decode_line(line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n"), where, oddities)
+            yield without_control(text, where, oddities)
+
+
+def _refuse_utf16(path: Path, start: bytes) -> None:
+    if start in _WIDE_MARKS:
+        raise UserError(f"{path} is UTF-16: save it as UTF-8 (iconv -f utf-16 -t utf-8)")
+
+
+@contextlib.contextmanager
+def explain_reading(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file into one line."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file ({error}): download or pack it again") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error

@@ -1,0 +1,152 @@
+"""Tasks of the Hugging Face hub, through `datasets`, which is imported only when one is asked for."""
+
+import contextlib
+import socket
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from teacher.columns import Asked, Columns, find_columns
+from teacher.decoding import Oddities
+from teacher.glue import GLUE
+from teacher.local import PART_WORDS, read_rows
+from teacher.raw import RawTask
+from teacher.readers import Table
+
+GLUE_ON_THE_HUB = "nyu-mll/glue"
+
+
+def load_glue(name: str) -> RawTask:
+    """A GLUE task from the hub, with its own columns, metric and class names."""
+    task = GLUE[name]
+    columns = Columns(text=task.hub_text or task.text, pair=task.hub_pair or task.pair, label="label", header=True)
+    raw = _to_raw(
+        name, _download([(GLUE_ON_THE_HUB, name)], f"--task PATH or --data-dir with the {name} files"), columns
+    )
+    raw.metric, raw.labels, raw.kind = task.metric, task.labels, "classification" if task.labels else "regression"
+    return raw
+
+
+def load_hub(identifier: str, asked: Asked) -> RawTask:
+    """A task by hub id: "org/name", "name/config" or "org/name/config".
+
+    Raises:
+        UserError: no such data set or no network; or it is not clear which columns to take.
+    """
+    *front, last = identifier.split("/")
+    attempts: list[tuple[str, str | None]] = [(identifier, None)] if len(front) < 2 else []
+    if front:
+        attempts.append(("/".join(front), last))
+    return _to_raw(last, _download(attempts, "--task PATH with files of your own"), None, asked)
+
+
+def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
+    """`datasets.load_dataset`, with its many kinds of failure as one.
+
+    Raises:
+        UserError: with the library's reason.
+    """
+    import datasets
+
+    try:
+        with _offline_if_unreachable():
+            return datasets.load_dataset(identifier, config, **options)
+    except Exception as error:  # The library lets errors of its http client, file system and parsers through.
+        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        raise UserError(reason) from error
+
+
+@contextlib.contextmanager
+def _offline_if_unreachable() -> Iterator[None]:
+    """Without a network the library tries for 24 s; in offline mode it looks into its cache and gives up at once."""
+    import datasets.config
+    import huggingface_hub.constants
+
+    host = urllib.parse.urlsplit(huggingface_hub.constants.ENDPOINT).hostname
+    if urllib.request.getproxies() or _resolves(host):
+        yield
+        return
+    modules: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
+    before = [module.HF_HUB_OFFLINE for module in modules]
+    try:
+        for module in modules:
+            module.HF_HUB_OFFLINE = True
+        yield
+    finally:
+        for module, value in zip(modules, before, strict=True):
+            module.HF_HUB_OFFLINE = value
+
+
+def _resolves(host: str | None) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, 443))
+    except OSError:
+        return False
+
+
+def _download(attempts: list[tuple[str, str | None]], instead: str) -> Any:
+    failures = []
+    for identifier, config in attempts:
+        try:
+            return open_dataset(identifier, config)
+        except UserError as error:
+            failures.append(f"{identifier}{f' with configuration {config}' if config else ''}: {error}")
+    raise UserError(f"cannot load from the hub ({'; '.join(failures)}). Without a network use {instead}")
+
+
+def _to_raw(name: str, data: Any, columns: Columns | None, asked: Asked | None = None) -> RawTask:
+    """Splits of a DatasetDict as rows."""
+    oddities = Oddities()
+    raw = RawTask(name=name, parts={}, origins={}, sources={})
+    splits = _parts(data)
+    for part in ("train", "dev", "test"):
+        if part not in splits:
+            continue
+        split = splits[part]
+        table = _table(f"{name}:{split}", data[split])
+        columns = columns or find_columns(table, asked or Asked())
+        label = columns.label
+        if part != "train" and label in data[split].column_names and _unlabelled(data[split], label):
+            raw.notes.append(f"{split} of the hub has no labels, so it is not used")
+            continue
+        rows = read_rows(table, columns, oddities, raw.notes, required=part == "train")
+        if rows is not None:
+            raw.parts[part], raw.origins[part] = rows, f"{split} of the hub"
+            raw.sources[split] = str(data[split]._fingerprint)
+    raw.notes.extend(oddities.notes())
+    return raw
+
+
+def _parts(data: Any) -> dict[str, str]:
+    """Part to the hub's split name; "validation_matched" is a dev part, "..._mismatched" is none."""
+    found: dict[str, str] = {}
+    for split in data:
+        word = split.split("_")[0].lower()
+        if word in PART_WORDS and "mismatched" not in split:
+            found.setdefault(PART_WORDS[word], split)
+    if "train" not in found:
+        raise UserError(f"the hub's data set has no train split: found {', '.join(data)}")
+    return found
+
+
+def _table(where: str, split: Any) -> Table:
+    """Columns as text; class labels by name."""
+    columns = {}
+    for column, feature in split.features.items():
+        values = split[column][:]
+        names = getattr(feature, "names", None)
+        columns[column] = [_as_text(names[value] if names and value >= 0 else value) for value in values]
+    records = [list(record) for record in zip(*columns.values(), strict=True)]
+    lines = list(range(1, len(records) + 1))
+    return Table(path=Path(where), sha256="", records=records, lines=lines, columns=list(columns))
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _unlabelled(split: Any, label: str | None) -> bool:
+    return all(value in (-1, None) for value in split[label])

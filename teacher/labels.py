@@ -1,0 +1,99 @@
+"""What the labels of a task are: classes in a fixed order, or numbers."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from common.errors import UserError
+from teacher.raw import RawTask, Row
+
+MOST_NUMBER_CLASSES = 30
+"""Whole numbers with more distinct values than this are a regression."""
+
+
+def settle_labels(raw: RawTask) -> None:
+    """Fill in `raw.kind`, `raw.labels` and `raw.metric` from the training labels where the source did not say them, and
+    give every row of a known task its class by name.
+
+    Raises:
+        UserError: one class only; a label outside train that train lacks; a word among numbers.
+    """
+    train = raw.parts["train"]
+    if raw.kind is None:
+        raw.kind = "regression" if _are_numbers(train) else "classification"
+    raw.metric = raw.metric or ("pearson_spearman" if raw.kind == "regression" else "accuracy")
+    if raw.kind == "regression":
+        raw.labels = ()
+        _check_numbers(raw.parts)
+        return
+    if raw.labels is None:
+        counts = Counter(row.label for row in train)
+        raw.labels = tuple(sorted(counts, key=natural_order))
+        raw.notes.extend(_single_notes(counts))
+    else:
+        raw.parts = {part: _named(rows, raw.labels) for part, rows in raw.parts.items()}
+    _check_classes(raw.parts, raw.labels)
+
+
+def natural_order(label: str) -> list[tuple[int, int, str]]:
+    """Sort key: numbers by value, words by alphabet, "class2" before "class10"."""
+    pieces = re.split(r"(\d+)", label)
+    return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece]
+
+
+def class_indices(labels: Sequence[str]) -> dict[str, int]:
+    return {label: index for index, label in enumerate(labels)}
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _are_numbers(rows: Iterable[Row]) -> bool:
+    """Numbers of which some are no whole ones, or very many."""
+    labels = {row.label for row in rows}
+    values = [_number(label) for label in labels]
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
+        return False
+    return len(numbers) > MOST_NUMBER_CLASSES or any(not value.is_integer() for value in numbers)
+
+
+def _check_numbers(parts: Mapping[str, Sequence[Row]]) -> None:
+    for rows in parts.values():
+        for row in rows:
+            if _number(row.label) is None:
+                raise UserError(f"{row.file}:{row.line} has the label {row.label!r} where the others are numbers")
+    if len({row.label for row in parts["train"]}) == 1:
+        raise UserError(f"{parts['train'][0].file}: every label is {parts['train'][0].label}: nothing can be learned")
+
+
+def _named(rows: Sequence[Row], labels: tuple[str, ...]) -> list[Row]:
+    """Indices as class names, where a known task's files hold indices."""
+    names = {str(index): label for index, label in enumerate(labels)}
+    return [Row(row.text, row.pair, names.get(row.label, row.label), row.file, row.line) for row in rows]
+
+
+def _check_classes(parts: Mapping[str, Sequence[Row]], labels: tuple[str, ...]) -> None:
+    train = parts["train"]
+    present = {row.label for row in train}
+    if len(present) == 1:
+        raise UserError(f"{train[0].file}: every row has the label {train[0].label!r}: two classes or more are needed")
+    for rows in parts.values():
+        for row in rows:
+            if row.label not in labels or row.label not in present:
+                shown = ", ".join(sorted(present, key=natural_order)[:20])
+                raise UserError(f"{row.file}:{row.line} has the label {row.label!r}, which train lacks: it has {shown}")
+
+
+def _single_notes(counts: Counter[str]) -> list[str]:
+    single = [label for label, count in counts.items() if count == 1]
+    if not single:
+        return []
+    shown = ", ".join(sorted(single, key=natural_order)[:5])
+    return [f"{len(single):,} classes have a single training example ({shown})"]

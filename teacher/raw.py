@@ -1,0 +1,34 @@
+"""Task rows between reading and checking: what every reader returns and `teacher.data` turns into a TaskData."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row as read; `label` is the class name or the number as written."""
+
+    text: str
+    pair: str | None
+    label: str
+    file: str
+    line: int
+    """Where it stands, for messages; counted from 1."""
+
+
+@dataclass(kw_only=True)
+class RawTask:
+    """Rows of a task by part, with what is known about it."""
+
+    name: str
+    parts: dict[str, list[Row]]
+    """ "train", "dev", "test" as found (a single file is "train"); or the splits "train", "select", "evaluate"."""
+    origins: dict[str, str]
+    """Part to file or hub split."""
+    sources: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+    kind: str | None = None
+    """ "classification" or "regression"; None: found from the labels."""
+    labels: tuple[str, ...] | None = None
+    """Class names in index order; None: found from the labels."""
+    metric: str | None = None
+    """None: accuracy, or pearson_spearman for regression."""

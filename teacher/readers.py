@@ -1,0 +1,155 @@
+"""Files to tables: tsv, csv, jsonl and json, with exact line numbers."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from teacher.decoding import Oddities, read_text
+
+EXTENSIONS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
+_FULLY_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+
+@dataclass(kw_only=True)
+class Table:
+    """Records of one file, not looked at yet."""
+
+    path: Path
+    sha256: str
+    records: list[list[str]]
+    lines: list[int]
+    """The line on which each record starts, from 1."""
+    columns: list[str] | None = None
+    """Names where the format itself gives them (json); None: the first record may be a header."""
+
+    def where(self, index: int) -> str:
+        return f"{self.path}:{self.lines[index]}"
+
+
+def read_table(path: Path, oddities: Oddities) -> Table:
+    """Read one file; the format follows from its extension, or from its first line where that says nothing.
+
+    Raises:
+        UserError: empty, not one of the formats, or a record with too many or too few fields; names file and line.
+    """
+    text, raw = read_text(path, oddities)
+    checksum = hashlib.sha256(raw).hexdigest()
+    suffix = path.with_suffix("").suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    if suffix in (".jsonl", ".ndjson", ".json") or (suffix not in (".tsv", ".csv") and text.lstrip()[:1] == "{"):
+        return _read_json(path, text, checksum)
+    first = next(line for line in text.split("\n") if line.strip())
+    if suffix == ".tsv" or (suffix != ".csv" and "\t" in first):
+        records, lines = _read_tabs(path, text)
+    elif suffix == ".csv" or "," in first:
+        records, lines = _read_quoted(path, text, _csv_delimiter(first))
+    else:
+        raise UserError(
+            f"{path}:1 has neither tabs nor commas nor json: one text and one label a row were expected, "
+            f"as {', '.join(EXTENSIONS[:-1])}"
+        )
+    return Table(path=path, sha256=checksum, records=records, lines=lines)
+
+
+def _csv_delimiter(first: str) -> str:
+    """The likeliest of comma, semicolon and tab, by the first line outside quotes."""
+    outside = re.sub(r'"(?:[^"]|"")*"', "", first)
+    return max(",;\t", key=outside.count)
+
+
+def _read_tabs(path: Path, text: str) -> tuple[list[list[str]], list[int]]:
+    """Tab-separated text has no quoting (MRPC holds stray quotes).
+
+    Unless every field with a quote is wholly quoted, or only a reading with quotes gives all rows as many fields.
+    """
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    records, lines = [line.split("\t") for _, line in numbered], [number for number, _ in numbered]
+    if '"' in text:
+        quoted = [field for record in records for field in record if '"' in field]
+        ragged = _first_ragged(records) is not None
+        if ragged or all(_FULLY_QUOTED.fullmatch(field) for field in quoted):
+            other, other_lines = _parse_csv(text, "\t")
+            if _first_ragged(other) is None:
+                return other, other_lines
+    _refuse_ragged(path, records, lines)
+    return records, lines
+
+
+def _read_quoted(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
+    records, lines = _parse_csv(text, delimiter)
+    _refuse_ragged(path, records, lines)
+    return records, lines
+
+
+def _parse_csv(text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # The default refuses fields of more than 131,072 characters.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    records, lines, start = [], [], 1
+    for record in reader:
+        if any(field.strip() for field in record):
+            records.append(record)
+            lines.append(start)
+        start = reader.line_num + 1
+    return records, lines
+
+
+def _first_ragged(records: list[list[str]]) -> int | None:
+    """Index of the first record whose number of fields is not the usual one (None: there is none)."""
+    sizes = Counter(map(len, records))
+    if len(sizes) == 1:
+        return None
+    usual = sizes.most_common(1)[0][0]
+    return next(index for index, record in enumerate(records) if len(record) != usual)
+
+
+def _refuse_ragged(path: Path, records: list[list[str]], lines: list[int]) -> None:
+    index = _first_ragged(records)
+    if index is None:
+        return
+    usual = Counter(map(len, records)).most_common(1)[0][0]
+    found, few = len(records[index]), len(records[index]) < usual
+    raise UserError(
+        f"{path}:{lines[index]} has {'only ' if few else ''}{found} fields where {usual} were expected: "
+        f"{'a separator is missing' if few else 'a separator inside a text needs quotes around the text'}"
+    )
+
+
+def _read_json(path: Path, text: str, checksum: str) -> Table:
+    """One object a line, or one list of objects (then the line is the place in the list)."""
+    numbered = _json_objects(path, text)
+    columns = list(dict.fromkeys(key for _, value in numbered[:100] for key in value))
+    records = [[_json_field(value.get(key)) for key in columns] for _, value in numbered]
+    return Table(path=path, sha256=checksum, records=records, lines=[line for line, _ in numbered], columns=columns)
+
+
+def _json_objects(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
+    if text.lstrip().startswith("["):
+        values = list(enumerate(_parse_json(path, 1, text), 1))
+    else:
+        lines = enumerate(text.split("\n"), 1)
+        values = [(number, _parse_json(path, number, line)) for number, line in lines if line.strip()]
+    for number, value in values:
+        if not isinstance(value, dict):
+            raise UserError(f"{path}:{number} is {type(value).__name__}: an object with text and label was expected")
+    return values
+
+
+def _parse_json(path: Path, line: int, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{path}:{line} is not json ({error}): one object a line was expected") from error
+
+
+def _json_field(value: Any) -> str:
+    """A field as text: null and absent ones are empty, lists and objects are json in case nobody needs the column."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
