@@ -1,0 +1,49 @@
+"""Which examples make a batch: a pure function of seed and epoch, so that a resumed run sees the same ones."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+
+def bucketed(lengths: np.ndarray, batch_size: int, *, seed: int, epoch: int, pool: int = 50) -> list[np.ndarray]:
+    """Batches of similar length in random order.
+
+    Shuffles, sorts pools of `pool` batches by length, cuts, and shuffles the batches: every example once an epoch.
+    """
+    generator = np.random.default_rng((seed, epoch))
+    order = generator.permutation(len(lengths))
+    span = batch_size * pool
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), span):
+        chunk = order[start : start + span]
+        chunk = chunk[np.argsort(lengths[chunk], kind="stable")]
+        batches += [chunk[cut : cut + batch_size] for cut in range(0, len(chunk), batch_size)]
+    return [batches[index] for index in generator.permutation(len(batches))]
+
+
+def sorted_batches(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Batches for evaluation: sorted by length, so that padding is least."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[cut : cut + batch_size] for cut in range(0, len(order), batch_size)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """What the loop draws from."""
+
+    lengths: np.ndarray
+    """Pieces of each example."""
+    batch_size: int
+    seed: int
+    collate: Callable[[Sequence[int], int], dict[str, Tensor]]
+    """(example indices, step) to tensors; the step seeds whatever is drawn anew each time (dynamic masking)."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-len(self.lengths) // self.batch_size)
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        """The batches of one epoch, in order."""
+        return bucketed(self.lengths, self.batch_size, seed=self.seed, epoch=epoch)

@@ -1,0 +1,133 @@
+"""Checkpoints of the loop: complete or absent, and without pickle."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from common.errors import UserError
+from common.files import new_folder, write_text
+from common.progress import say
+from teacher.history import History
+
+
+@dataclass
+class LoopState:
+    """Where a stage stands. The learning rate and the data position follow from `step`."""
+
+    step: int = 0
+    """Optimizer steps done."""
+    seconds: float = 0.0
+    best_value: float | None = None
+    best_step: int | None = None
+    worse: int = 0
+    """Evaluations since the best one."""
+    pending: dict[str, float] = field(default_factory=dict)
+    """Sums that the history has not written yet."""
+    pending_count: int = 0
+
+    def stopped(self, patience: int | None) -> bool:
+        return patience is not None and self.worse >= patience
+
+
+class Checkpoints:
+    """The checkpoints of one stage in `folder`: `step-N/` (the newest is kept) and `best/`."""
+
+    def __init__(self, folder: Path, module: nn.Module, optimizer: Any) -> None:
+        self.folder, self.module, self.optimizer = folder, module, optimizer
+        self.names = {parameter: name for name, parameter in module.named_parameters()}
+
+    def save(self, state: LoopState, history: History) -> None:
+        """Write `step-N`, then drop the older ones."""
+        state.pending, state.pending_count = dict(history.sums), history.count
+        with new_folder(self.folder / f"step-{state.step}") as target:
+            save_file(self._weights(), target / "weights.safetensors")
+            save_file(self._moments(), target / "optimizer.safetensors")
+            save_file(_generators(), target / "generators.safetensors")
+            write_text(target / "state.json", json.dumps(asdict(state)))
+        for older in self._steps()[:-1]:
+            shutil.rmtree(older)
+
+    def restore(self) -> LoopState | None:
+        """Load the newest complete checkpoint; one that cannot be read is named and passed over for an older one."""
+        for folder in reversed(self._steps()):
+            try:
+                state = LoopState(**json.loads((folder / "state.json").read_text(encoding="utf-8")))
+                weights = load_file(folder / "weights.safetensors")
+                moments = load_file(folder / "optimizer.safetensors")
+                generators = load_file(folder / "generators.safetensors")
+            except Exception as error:  # safetensors, JSON and file errors have no common base
+                say(f"checkpoint {folder} is damaged ({error}): passed over")
+                continue
+            self._load_weights(weights, folder)
+            self._load_moments(moments, state.step)
+            torch.set_rng_state(generators["torch"])
+            for index in range(torch.cuda.device_count()):
+                torch.cuda.set_rng_state(generators[f"cuda{index}"], index)
+            say(f"going on from {folder}")
+            return state
+        return None
+
+    def save_best(self, step: int) -> None:
+        """Keep the weights as they are now as `best/`."""
+        with new_folder(self.folder / f"best-{step}") as target:
+            save_file(self._weights(), target / "weights.safetensors")
+        for older in self._best()[:-1]:
+            shutil.rmtree(older)
+
+    def load_best(self) -> None:
+        folder = self._best()[-1]
+        self._load_weights(load_file(folder / "weights.safetensors"), folder)
+
+    def _steps(self) -> list[Path]:
+        return _numbered(self.folder, "step-")
+
+    def _best(self) -> list[Path]:
+        return _numbered(self.folder, "best-")
+
+    def _weights(self) -> dict[str, Tensor]:
+        # A tied tensor appears once among the named parameters, so nothing is written twice.
+        return {name: parameter.detach().contiguous() for parameter, name in self.names.items()}
+
+    def _load_weights(self, weights: dict[str, Tensor], folder: Path) -> None:
+        if set(weights) != set(self.names.values()):
+            raise UserError(f"{folder} is of another model: start a new run with another --name")
+        with torch.no_grad():
+            for parameter, name in self.names.items():
+                parameter.copy_(weights[name])
+
+    def _moments(self) -> dict[str, Tensor]:
+        return {
+            f"{kind}/{self.names[parameter]}": entry[kind].contiguous()
+            for parameter, entry in self.optimizer.state.items()
+            for kind in ("exp_avg", "exp_avg_sq")
+        }
+
+    def _load_moments(self, moments: dict[str, Tensor], step: int) -> None:
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                name = self.names[parameter]
+                if f"exp_avg/{name}" in moments:
+                    self.optimizer.state[parameter] = {
+                        "step": torch.tensor(float(step)),
+                        "exp_avg": moments[f"exp_avg/{name}"].to(parameter.device),
+                        "exp_avg_sq": moments[f"exp_avg_sq/{name}"].to(parameter.device),
+                    }
+
+
+def _numbered(folder: Path, prefix: str) -> list[Path]:
+    """Finished folders `prefix` + number, in order of the number."""
+    found = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix(prefix)))
+
+
+def _generators() -> dict[str, Tensor]:
+    states = {"torch": torch.get_rng_state()}
+    for index in range(torch.cuda.device_count()):
+        states[f"cuda{index}"] = torch.cuda.get_rng_state(index)
+    return states

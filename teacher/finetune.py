@@ -1,0 +1,221 @@
+"""Fine-tune an encoder on a task: `python -m teacher.finetune --task sst2 --model minilm --out DIR`."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from common.artifact import CardText, save
+from common.command import run_command
+from common.errors import UserError
+from common.files import write_json, write_text
+from common.progress import say
+from teacher.data import describe
+from teacher.history import read_rows
+from teacher.loop import LoopConfig, Objective, Outcome, resolve_precision, train
+from teacher.options import FinetuneOptions, TaskOptions
+from teacher.prepare import Prepared, model_inputs, predict_logits, prepare
+from teacher.rows import only_rows
+from teacher.sources import Loaded, load_for_task, resolve
+from teacher.tasks import task_for
+from teacher.tasks.base import Task
+
+DONE = "teacher.json"
+CLAIM = "settings.key"
+EXAMPLES = """
+  python -m teacher.finetune --task pydocs --model minilm --out runs/teacher
+  python -m teacher.finetune --task reviews.csv --label-column stars --model DIR --out runs/reviews
+"""
+
+
+class Supervised(Objective):
+    """A model and the task's own loss."""
+
+    def __init__(self, model: PreTrainedModel, task: Task) -> None:
+        super().__init__()
+        self.model, self.task, self.weights = model, task, {"hard": 1.0}
+
+    def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        logits = self.model(**model_inputs(self.model, batch)).logits
+        return {"hard": self.task.loss(logits.float(), batch["labels"])}
+
+
+def finetune(
+    model: PreTrainedModel, prepared: Prepared, config: LoopConfig, batch_size: int, folder: Path, *, label: str
+) -> Outcome:
+    """Train `model` in place on the split "train", keeping the weights that do best on "select"."""
+    precision = resolve_precision(config.precision)
+    with only_rows(model, prepared.occurring("train", "select")):
+        return train(
+            Supervised(model, prepared.task),
+            prepared.batches("train", batch_size, config.seed),
+            config,
+            folder,
+            label=label,
+            evaluate=lambda: prepared.score(model, "select", precision),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teacher:
+    """A model that knows the task, and where it lives."""
+
+    model: PreTrainedModel
+    prepared: Prepared
+    folder: Path
+    """Its model folder."""
+    origin: str
+    """Where its weights came from, in words."""
+    outcome: Outcome | None
+    """Of its fine-tuning here; None for one that came fine-tuned."""
+
+
+def ready_teacher(
+    source: str,
+    task: Task,
+    options: FinetuneOptions,
+    folder: Path,
+    *,
+    max_length: int,
+    precision: str,
+    checkpoint_every: int = 200,
+) -> Teacher:
+    """The teacher for `task` made from `source`, in `folder`: as it is if fine-tuned, reused if done, else trained.
+
+    An interrupted fine-tuning in `folder` is gone on with.
+    """
+    where = resolve(source)
+    key = teacher_key(where, task, options, max_length, precision)
+    done = _finished(folder, key)
+    loaded = load_for_task(str(folder / "model") if done else source, task, options.teacher_seed)
+    prepared = prepare(task, loaded.tokenizer, min(max_length, loaded.model.config.max_position_embeddings))
+    if done is not None:
+        say(f"teacher: reusing {folder} (fine-tuned in {done['outcome']['seconds']:.0f} s)")
+        outcome = Outcome(**done["outcome"], history=read_rows(folder / "training" / "history.jsonl"))
+        return Teacher(
+            model=loaded.model, prepared=prepared, folder=folder / "model", origin=done["origin"], outcome=outcome
+        )
+    if loaded.finetuned:
+        return Teacher(
+            model=loaded.model,
+            prepared=prepared,
+            folder=Path(where),
+            origin=f"{source}, fine-tuned before",
+            outcome=None,
+        )
+    config = LoopConfig(
+        learning_rate=options.teacher_learning_rate,
+        epochs=options.teacher_epochs,
+        patience=options.teacher_patience,
+        precision=precision,
+        seed=options.teacher_seed,
+        checkpoint_every=checkpoint_every,
+    )
+    return _train_teacher(loaded, prepared, config, options.teacher_batch, folder, source=source, key=key)
+
+
+def _train_teacher(
+    loaded: Loaded, prepared: Prepared, config: LoopConfig, batch_size: int, folder: Path, *, source: str, key: str
+) -> Teacher:
+    origin = f"{source}, fine-tuned on {prepared.task.data.name}"
+    claim(folder, key)
+    outcome = finetune(loaded.model, prepared, config, batch_size, folder / "training", label="teacher")
+    save(
+        loaded.model,
+        loaded.tokenizer,
+        folder / "model",
+        replace=True,
+        card=CardText(
+            title=f"{prepared.task.data.name} teacher", description=f"Made from {origin}.", task=prepared.task.data.name
+        ),
+    )
+    summary = {name: value for name, value in dataclasses.asdict(outcome).items() if name != "history"}
+    write_json(folder / DONE, {"key": key, "origin": origin, "outcome": summary})
+    return Teacher(model=loaded.model, prepared=prepared, folder=folder / "model", origin=origin, outcome=outcome)
+
+
+def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: int, precision: str) -> str:
+    """Eight hex digits over all that decides a fine-tuned teacher's weights: an equal key means it can be reused."""
+    where = resolve(source)
+    weights = Path(where) / "model.safetensors"
+    identity = hashlib.sha256(weights.read_bytes()).hexdigest() if weights.is_file() else where
+    parts: list[Any] = [
+        identity,
+        task.data.fingerprint,
+        dataclasses.asdict(options),
+        max_length,
+        resolve_precision(precision),
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _finished(folder: Path, key: str) -> dict[str, Any] | None:
+    """What a finished fine-tuning with the same key left in `folder`."""
+    marker = folder / DONE
+    if not marker.is_file():
+        return None
+    value = json.loads(marker.read_text(encoding="utf-8"))
+    return value if value["key"] == key else None
+
+
+def claim(folder: Path, key: str) -> None:
+    """Take `folder` for the run with this key: new, empty, or of the same key.
+
+    Raises:
+        UserError: it holds something else, which stays as it is.
+    """
+    marker = folder / CLAIM
+    if marker.is_file():
+        if marker.read_text(encoding="utf-8").strip() == key:
+            return
+        raise UserError(f"{folder} holds a run with other settings: choose another --out, or repeat its settings")
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty and holds something else: choose another --out")
+    write_text(marker, key + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneConfig:
+    """Fine-tune an encoder on a task and write a model folder that transformers loads."""
+
+    model: str = "minilm"
+    """minilm (packaged, extra minilm), a model folder, or a hub id."""
+    out: Path
+    """Run folder: the model goes to OUT/model. The same command again reuses it, or goes on where it was stopped."""
+    data: TaskOptions = field(default_factory=TaskOptions)
+    training: FinetuneOptions = field(default_factory=FinetuneOptions)
+    precision: str = "auto"
+    """auto, fp32 or bf16."""
+
+
+def main(config: FinetuneConfig) -> None:
+    """The command."""
+    data = config.data.load()
+    for line in describe(data):
+        say(line)
+    teacher = ready_teacher(
+        config.model,
+        task_for(data),
+        config.training,
+        config.out,
+        max_length=config.data.max_length,
+        precision=config.precision,
+    )
+    if teacher.outcome is None:
+        raise UserError(f"{config.model} is fine-tuned on this task already: use it as it is with --teacher")
+    metrics = teacher.prepared.metrics(predict_logits(teacher.model, teacher.prepared, "evaluate"), "evaluate")
+    n = len(teacher.prepared.splits["evaluate"])
+    say(
+        f"evaluate ({data.origins['evaluate']}, n = {n:,}): "
+        + ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+    )
+    say(f"model: {teacher.folder}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_command(main, FinetuneConfig, examples=EXAMPLES))

@@ -1,0 +1,279 @@
+"""The one training loop: pretraining, fine-tuning and distilling all pass through `train`.
+
+The order of data, the learning rate and every random draw are functions of the seed and the step, and a checkpoint
+holds weights, optimizer moments and generator state; so a run killed at any moment and resumed ends with the same
+weights, bit for bit, as one that was left alone (same machine, same number of threads).
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from common.errors import UserError
+from common.hardware import bf16_pays
+from common.progress import Progress
+from teacher.batches import Batches
+from teacher.checkpoint import Checkpoints, LoopState
+from teacher.history import History, Row
+
+
+class Objective(nn.Module):
+    """A model with what is trained beside it (heads, projections), and its loss terms.
+
+    Everything trainable is a submodule, so that optimizer, clipping and checkpoints see it; a teacher is not.
+    """
+
+    weights: dict[str, float]
+    """Loss term to its weight in the total."""
+
+    def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Every term as an fp32 scalar, unweighted, a mean over the batch's examples (or valid positions)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopConfig:
+    """How long and how fast one stage trains."""
+
+    learning_rate: float
+    """Peak of the schedule."""
+    epochs: float = 3.0
+    """Passes over the data; ignored where `steps` is given."""
+    steps: int | None = None
+    """Optimizer steps instead of epochs."""
+    accumulation: int = 1
+    """Batches an optimizer step."""
+    warmup: float = 0.1
+    """Share of the steps in which the rate rises linearly from 0."""
+    schedule: str = "linear"
+    """After warm-up: "linear" falls to 0, "constant" stays."""
+    weight_decay: float = 0.01
+    """Decoupled; not on LayerNorm weights and biases."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-6
+    clip: float = 1.0
+    """Global gradient norm."""
+    precision: str = "auto"
+    """ "fp32", "bf16", or "auto": bf16 where the processor multiplies it natively (slower elsewhere)."""
+    evaluations: int = 1
+    """Evaluations an epoch."""
+    patience: int | None = None
+    """Stop after so many evaluations without a better metric; None trains to the end."""
+    checkpoint_every: int = 200
+    """Optimizer steps."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.learning_rate <= 0:
+            problems.append(f"learning rate {self.learning_rate}: expected more than 0")
+        if self.steps is None and self.epochs <= 0:
+            problems.append(f"epochs {self.epochs}: expected more than 0")
+        if self.steps is not None and self.steps < 1:
+            problems.append(f"steps {self.steps}: expected at least 1")
+        if not 0 <= self.warmup < 1:
+            problems.append(f"warm-up {self.warmup}: expected a share from 0 to below 1")
+        if self.schedule not in ("linear", "constant"):
+            problems.append(f"schedule {self.schedule!r}: expected 'linear' or 'constant'")
+        if self.precision not in ("auto", "fp32", "bf16"):
+            problems.append(f"precision {self.precision!r}: expected 'auto', 'fp32' or 'bf16'")
+        if min(self.accumulation, self.checkpoint_every, self.evaluations) < 1:
+            problems.append("accumulation, checkpoint interval and evaluations an epoch: expected at least 1")
+        if problems:
+            raise UserError("; ".join(problems))
+
+    def rate(self, step: int, total: int) -> float:
+        """Learning rate of optimizer step `step` (from 0) of `total`."""
+        warm = max(1, round(self.warmup * total)) if self.warmup > 0 else 0
+        if step < warm:
+            return self.learning_rate * (step + 1) / warm
+        if self.schedule == "constant":
+            return self.learning_rate
+        return self.learning_rate * (total - step) / max(1, total - warm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a stage came to."""
+
+    steps: int
+    epochs: float
+    seconds: float
+    """Of training, over all sittings, evaluation included."""
+    selected_step: int | None
+    """The step whose weights were kept; None where the last were."""
+    selected_value: float | None
+    history: list[Row] = field(default_factory=list)
+
+
+Evaluate = Callable[[], float]
+"""The selection metric of the model as it is now, higher better."""
+
+
+def resolve_precision(precision: str) -> str:
+    """ "auto" to what this machine does fastest; "bf16" is refused where it would be slower than fp32."""
+    fast = torch.cuda.is_available() or bf16_pays()
+    if precision == "bf16" and not fast:
+        raise UserError(
+            "--precision bf16: this processor emulates bf16 and would be slower than fp32. Use --precision auto"
+        )
+    return ("bf16" if fast else "fp32") if precision == "auto" else precision
+
+
+def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """AdamW groups: matrices decay, LayerNorm weights and biases (vectors) do not."""
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    return [
+        {"params": [entry for entry in parameters if entry.ndim > 1], "weight_decay": weight_decay},
+        {"params": [entry for entry in parameters if entry.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def train(
+    objective: Objective,
+    batches: Batches,
+    config: LoopConfig,
+    folder: Path,
+    *,
+    label: str,
+    evaluate: Evaluate | None = None,
+) -> Outcome:
+    """Train `objective` in place; `folder` receives history and checkpoints, and is gone on with where it has some.
+
+    With `evaluate`, the weights of the best evaluation are the ones kept at the end.
+
+    Raises:
+        UserError: the first loss term that is not finite, by name and step.
+    """
+    total = config.steps or math.ceil(config.epochs * batches.steps_per_epoch / config.accumulation)
+    accelerator = Accelerator(gradient_accumulation_steps=config.accumulation)
+    precision = resolve_precision(config.precision)
+    optimizer = torch.optim.AdamW(
+        parameter_groups(objective, config.weight_decay),
+        lr=config.learning_rate,
+        betas=config.betas,
+        eps=config.epsilon,
+        fused=True,
+    )
+    prepared, optimizer = accelerator.prepare(objective, optimizer)
+    checkpoints = Checkpoints(folder, objective, optimizer)
+    state = checkpoints.restore() or LoopState()
+    history = History(folder / "history.jsonl", upto=state.step, every=max(1, total // 100))
+    history.sums, history.count = dict(state.pending), state.pending_count
+    if state.step == 0:
+        torch.manual_seed(config.seed)
+    started = time.monotonic() - state.seconds
+    prepared.train()
+    with Progress(label, total=total, done=state.step) as bar:
+        for step, parts in _steps(batches, config, state, total):
+            rate = config.rate(step, total)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            terms = _accumulate(accelerator, prepared, parts, objective.weights, precision, label=label, step=step)
+            norm = float(accelerator.clip_grad_norm_(objective.parameters(), config.clip))
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            state.step = step + 1
+            history.add(state.step, {**terms, "gradient norm": norm, "learning rate": rate})
+            bar.advance(note=f"loss {terms['loss']:.4f}")
+            if evaluate is not None and _evaluation_due(state.step, total, batches, config):
+                _select(objective, evaluate, state, history, checkpoints)
+            state.seconds = time.monotonic() - started
+            if state.stopped(config.patience):
+                break
+            if state.step % config.checkpoint_every == 0 and state.step < total:
+                checkpoints.save(state, history)
+    history.flush(state.step)
+    if evaluate is not None:
+        checkpoints.load_best()
+    optimizer.zero_grad(set_to_none=True)
+    return Outcome(
+        steps=state.step,
+        epochs=state.step * config.accumulation / batches.steps_per_epoch,
+        seconds=time.monotonic() - started,
+        selected_step=state.best_step,
+        selected_value=state.best_value,
+        history=history.rows(),
+    )
+
+
+def _steps(
+    batches: Batches, config: LoopConfig, state: LoopState, total: int
+) -> Iterator[tuple[int, list[dict[str, Tensor]]]]:
+    """Every optimizer step from the state's on, with its batches; the position follows from the step number alone."""
+    plan: list = []
+    planned = -1
+    for step in range(state.step, total):
+        parts = []
+        for part in range(step * config.accumulation, (step + 1) * config.accumulation):
+            epoch, position = divmod(part, batches.steps_per_epoch)
+            if epoch != planned:
+                plan, planned = batches.plan(epoch), epoch
+            parts.append(batches.collate(plan[position], part))
+        yield step, parts
+
+
+def _accumulate(
+    accelerator: Accelerator,
+    model: nn.Module,
+    parts: list[dict[str, Tensor]],
+    weights: Mapping[str, float],
+    precision: str,
+    *,
+    label: str,
+    step: int,
+) -> dict[str, float]:
+    """Forward and backward of one optimizer step; the mean of every term and of the weighted total, "loss"."""
+    sums: dict[str, float] = {}
+    for number, batch in enumerate(parts, start=1):
+        batch = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
+        # Gradients of several processes meet once a step, with the last batch.
+        last = number == len(parts)
+        with contextlib.nullcontext() if last else accelerator.no_sync(model):
+            with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=precision == "bf16"):
+                terms = model(batch)
+            loss = sum(
+                (weights[name] * term for name, term in terms.items()), start=torch.zeros((), device=accelerator.device)
+            )
+            values = {name: float(term.detach()) for name, term in {**terms, "loss": loss}.items()}
+            _refuse_non_finite(values, label, step)
+            accelerator.backward(loss)
+        for name, value in values.items():
+            sums[name] = sums.get(name, 0.0) + value / len(parts)
+    return sums
+
+
+def _refuse_non_finite(values: Mapping[str, float], label: str, step: int) -> None:
+    bad = [name for name, value in values.items() if not math.isfinite(value)]
+    if bad:
+        raise UserError(
+            f"{label}: the loss term {bad[0]!r} is {values[bad[0]]} at step {step + 1}. The last checkpoint is kept; "
+            "lower --learning-rate, use --precision fp32, or look at the examples of that step"
+        )
+
+
+def _evaluation_due(step: int, total: int, batches: Batches, config: LoopConfig) -> bool:
+    every = max(1, batches.steps_per_epoch // (config.accumulation * config.evaluations))
+    return step % every == 0 or step == total
+
+
+def _select(
+    objective: Objective, evaluate: Evaluate, state: LoopState, history: History, checkpoints: Checkpoints
+) -> None:
+    """Evaluate; keep the weights where the metric is the best so far."""
+    objective.eval()
+    value = evaluate()
+    objective.train()
+    history.note(state.step, {"selection metric": value})
+    if state.best_value is None or value > state.best_value:
+        state.best_value, state.best_step, state.worse = value, state.step, 0
+        checkpoints.save_best(state.step)
+    else:
+        state.worse += 1

@@ -1,0 +1,67 @@
+"""Groups of command-line options that several commands share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from common.errors import UserError
+from teacher.data import TaskData, load_task
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """What to learn, and from which data."""
+
+    task: str = "pydocs"
+    """pydocs, pydocs-pair, a GLUE name (sst2, cola, mrpc, rte, stsb, ...), a hub id, or a tsv/csv/jsonl file or
+    folder."""
+    data_dir: Path | None = None
+    """Folder with GLUE's files, for GLUE names without a network."""
+    rows: str = "default"
+    """Training rows: a number, "all", or "default" (all of a file, 12000 of pydocs)."""
+    text_column: str | None = None
+    """Column with the text (name, or number from 1 in a file without header)."""
+    pair_column: str | None = None
+    """Column with the second text."""
+    label_column: str | None = None
+    """Column with the label."""
+    max_length: int = 128
+    """Longest input in pieces; longer texts are cut, and counted."""
+    data_seed: int = 0
+    """Draws the splits and the rows where the data does not fix them."""
+
+    def __post_init__(self) -> None:
+        if self.rows not in ("default", "all") and not (self.rows.isdigit() and int(self.rows) > 0):
+            raise UserError(f"--rows {self.rows}: expected a number above 0, 'all' or 'default'")
+        if not 8 <= self.max_length <= 8192:
+            raise UserError(f"--max-length {self.max_length}: expected 8 to 8192 pieces")
+
+    def load(self) -> TaskData:
+        """Read and check the data."""
+        rows: int | Literal["all"] | None
+        rows = None if self.rows == "default" else "all" if self.rows == "all" else int(self.rows)
+        return load_task(
+            self.task,
+            rows=rows,
+            data_dir=self.data_dir,
+            text_column=self.text_column,
+            pair_column=self.pair_column,
+            label_column=self.label_column,
+            seed=self.data_seed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneOptions:
+    """How the teacher is fine-tuned."""
+
+    teacher_learning_rate: float = 1e-4
+    """Peak rate of AdamW."""
+    teacher_epochs: float = 3.0
+    """Passes over the training rows."""
+    teacher_batch: int = 32
+    """Examples a step."""
+    teacher_patience: int | None = None
+    """Stop after so many evaluations (one an epoch) without a better selection metric."""
+    teacher_seed: int = 0
+    """Draws the new head, dropout and the order of rows."""

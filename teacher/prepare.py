@@ -1,0 +1,93 @@
+"""A task's splits as pieces, and a model's answers to them."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from common.errors import UserError
+from teacher.batches import Batches, sorted_batches
+from teacher.tasks.base import Encoded, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A task, the tokenizer, and every split tokenised with it once."""
+
+    task: Task
+    tokenizer: PreTrainedTokenizerBase
+    splits: Mapping[str, Encoded]
+    max_length: int
+
+    @property
+    def pad(self) -> int:
+        return int(self.tokenizer.pad_token_id)
+
+    def batches(self, split: str, batch_size: int, seed: int) -> Batches:
+        """Training batches of a split."""
+        encoded = self.splits[split]
+        return Batches(
+            lengths=encoded.lengths,
+            batch_size=batch_size,
+            seed=seed,
+            collate=lambda indices, step: (
+                self.task.collate(encoded, indices, self.pad) | {"index": torch.as_tensor(indices)}
+            ),
+        )
+
+    def occurring(self, *splits: str) -> Tensor:
+        """The piece ids that occur in these splits, and the padding, rising."""
+        pieces = [ids for split in splits for ids in self.splits[split].input_ids]
+        return torch.from_numpy(np.unique(np.concatenate([*pieces, [self.pad]])))
+
+    def metrics(self, logits: np.ndarray, split: str) -> dict[str, float]:
+        """Every metric of `logits` (n, outputs) against a split's labels."""
+        return self.task.metrics(self.task.decode(logits), self.splits[split].labels)
+
+    def score(self, model: PreTrainedModel, split: str, precision: str) -> float:
+        """The selection metric of `model` on a split, higher better."""
+        value = self.metrics(predict_logits(model, self, split, precision=precision), split)[self.task.data.metric]
+        return value if self.task.higher_is_better else -value
+
+
+def prepare(task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Prepared:
+    """Tokenise every split."""
+    splits = {name: task.encode(examples, tokenizer, max_length) for name, examples in task.data.splits.items()}
+    return Prepared(task=task, tokenizer=tokenizer, splits=splits, max_length=max_length)
+
+
+def _accepts_token_types(kind: type[PreTrainedModel]) -> bool:
+    return "token_type_ids" in inspect.signature(kind.forward).parameters
+
+
+def model_inputs(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What of a batch the model's forward takes: DistilBERT has no segments."""
+    names = ["input_ids", "attention_mask"] + (["token_type_ids"] if _accepts_token_types(type(model)) else [])
+    return {name: batch[name] for name in names}
+
+
+@torch.inference_mode()
+def predict_logits(
+    model: PreTrainedModel, prepared: Prepared, split: str, *, batch_size: int = 64, precision: str = "fp32"
+) -> np.ndarray:
+    """Logits (n, outputs) of a whole split in its order, fp32, in evaluation mode; the model's mode is put back."""
+    encoded = prepared.splits[split]
+    was_training = model.training
+    model.eval()
+    rows: np.ndarray | None = None
+    for indices in sorted_batches(encoded.lengths, batch_size):
+        batch = prepared.task.collate(encoded, list(indices), prepared.pad)
+        inputs = {name: tensor.to(model.device) for name, tensor in model_inputs(model, batch).items()}
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
+            logits = model(**inputs).logits.float().cpu().numpy()
+        if rows is None:
+            rows = np.empty((len(encoded), *logits.shape[1:]), dtype=np.float32)
+        rows[indices] = logits
+    model.train(was_training)
+    if rows is None:
+        raise UserError(f"the split {split!r} has no examples")
+    return rows

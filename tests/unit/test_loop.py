@@ -1,0 +1,221 @@
+"""The training loop: schedule, groups, selection, resume, and the first bad number."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from common.errors import UserError
+from teacher.batches import Batches, bucketed
+from teacher.loop import LoopConfig, Objective, parameter_groups, resolve_precision, train
+
+
+class Line(Objective):
+    """Least squares with dropout, so that the generator's state matters."""
+
+    def __init__(self, *, bad_step: int | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.layer, self.norm, self.dropout = nn.Linear(4, 4), nn.LayerNorm(4), nn.Dropout(0.3)
+        self.weights = {"square": 1.0, "size": 0.1}
+        self.bad_step, self.calls = bad_step, 0
+
+    def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        self.calls += 1
+        out = self.norm(self.layer(self.dropout(batch["x"])))
+        square = (out - batch["y"]).square().mean()
+        return {"square": square * (float("nan") if self.calls == self.bad_step else 1.0), "size": out.abs().mean()}
+
+
+def _batches(rows: int = 40) -> Batches:
+    x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(3))
+
+    def collate(indices: list[int], step: int) -> dict[str, Tensor]:
+        chosen = x[torch.as_tensor(np.asarray(indices))]
+        return {"x": chosen, "y": chosen.flip(-1)}
+
+    return Batches(lengths=np.arange(rows) % 7 + 1, batch_size=8, seed=5, collate=collate)
+
+
+def _config(**changes: object) -> LoopConfig:
+    return LoopConfig(
+        **{"learning_rate": 1e-2, "epochs": 4, "checkpoint_every": 3, "precision": "fp32", "seed": 1} | changes
+    )
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kill_at", [1, 4, 7, 13, 19])
+def test_a_killed_run_goes_on_to_the_same_weights_bit_for_bit(tmp_path: Path, kill_at: int) -> None:
+    whole = Line()
+    outcome = train(
+        whole,
+        _batches(),
+        _config(),
+        tmp_path / "whole",
+        label="whole",
+        evaluate=lambda: -float(whole.layer.weight.norm()),
+    )
+
+    class Killing(Line):
+        def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+            if self.calls == kill_at:
+                raise KilledError
+            return super().forward(batch)
+
+    killed = Killing()
+    with pytest.raises(KilledError):
+        train(
+            killed,
+            _batches(),
+            _config(),
+            tmp_path / "cut",
+            label="cut",
+            evaluate=lambda: -float(killed.layer.weight.norm()),
+        )
+    torch.manual_seed(99)
+    again = Line()
+    resumed = train(
+        again, _batches(), _config(), tmp_path / "cut", label="cut", evaluate=lambda: -float(again.layer.weight.norm())
+    )
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
+    assert again.calls < whole.calls or kill_at < 3
+    assert [row.values for row in resumed.history] == [row.values for row in outcome.history]
+    assert resumed.selected_step == outcome.selected_step
+
+
+def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Killing(Line):
+        def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+            if self.calls == 8:
+                raise KilledError
+            return super().forward(batch)
+
+    with pytest.raises(KilledError):
+        train(Killing(), _batches(), _config(), tmp_path, label="cut")
+    (newest,) = tmp_path.glob("step-*")
+    weights = newest / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:50])
+    again, whole = Line(), Line()
+    train(again, _batches(), _config(), tmp_path, label="again")
+    train(whole, _batches(), _config(), tmp_path / "whole", label="whole")
+    assert f"{newest} is damaged" in capsys.readouterr().out
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
+
+
+def test_the_first_non_finite_term_stops_with_its_name_and_step(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="'square' is nan at step 5"):
+        train(Line(bad_step=5), _batches(), _config(), tmp_path, label="stage")
+
+
+def test_steps_match_a_hand_written_adamw(tmp_path: Path) -> None:
+    """Decoupled decay (arXiv 1711.05101, algorithm 2), bias correction, clipping, warm-up and linear decay."""
+    config = _config(epochs=1, clip=0.05, weight_decay=0.1)
+    model, reference = Line(), Line()
+    for part in (model, reference):
+        part.dropout.p = 0.0
+    train(model, _batches(), config, tmp_path, label="x")
+    batches, total = _batches(), 5
+    plan = batches.plan(0)
+    moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in reference.named_parameters()}
+    for step in range(total):
+        terms = reference(batches.collate(plan[step], step))
+        reference.zero_grad()
+        sum(reference.weights[name] * term for name, term in terms.items()).backward()
+        norm = torch.sqrt(sum((p.grad**2).sum() for p in reference.parameters()))
+        rate = 1e-2 * (step + 1) if step < 1 else 1e-2 * (total - step) / 4
+        with torch.no_grad():
+            for name, p in reference.named_parameters():
+                gradient = p.grad * min(1.0, 0.05 / (float(norm) + 1e-6))
+                first, second = moments[name]
+                first.mul_(0.9).add_(gradient, alpha=0.1)
+                second.mul_(0.999).add_(gradient**2, alpha=0.001)
+                if p.ndim > 1:
+                    p.mul_(1 - rate * 0.1)
+                corrected = first / (1 - 0.9 ** (step + 1)) / (torch.sqrt(second / (1 - 0.999 ** (step + 1))) + 1e-6)
+                p.sub_(rate * corrected)
+    for (name, own), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        assert torch.allclose(own, other, atol=1e-6), name
+
+
+def test_accumulating_two_halves_equals_one_whole_batch(tmp_path: Path) -> None:
+    def with_batch(size: int) -> Batches:
+        base = _batches(16)
+        return Batches(lengths=np.ones(16, dtype=np.int64), batch_size=size, seed=5, collate=base.collate)
+
+    whole, halves = Line(), Line()
+    for part in (whole, halves):
+        part.dropout.p = 0.0
+    train(whole, with_batch(16), _config(epochs=1), tmp_path / "a", label="a")
+    train(halves, with_batch(8), _config(epochs=1, accumulation=2), tmp_path / "b", label="b")
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(whole.parameters(), halves.parameters(), strict=True))
+
+
+def test_the_best_weights_are_kept_and_patience_stops(tmp_path: Path) -> None:
+    model = Line()
+    values = iter([0.1, 0.5, 0.4, 0.3, 0.9])
+    seen: list[Tensor] = []
+
+    def evaluate() -> float:
+        seen.append(model.layer.weight.detach().clone())
+        return next(values)
+
+    outcome = train(model, _batches(), _config(epochs=5, patience=2), tmp_path, label="x", evaluate=evaluate)
+    assert (outcome.selected_step, outcome.selected_value, outcome.steps) == (10, 0.5, 20)
+    assert torch.equal(model.layer.weight, seen[1])
+
+
+def test_decay_spares_norms_and_biases() -> None:
+    model = Line()
+    decayed, spared = parameter_groups(model, 0.01)
+    assert decayed["params"] == [model.layer.weight]
+    assert {id(entry) for entry in spared["params"]} == {
+        id(p) for p in (model.layer.bias, model.norm.weight, model.norm.bias)
+    }
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.01, 0.0)
+
+
+def test_the_rate_warms_up_and_falls_to_zero() -> None:
+    config = _config(learning_rate=1.0, warmup=0.1)
+    rates = [config.rate(step, 100) for step in range(101)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == rates[9] == rates[10] == 1.0
+    assert rates[55] == pytest.approx(0.5)
+    assert rates[100] == 0.0
+    assert _config(learning_rate=1.0, schedule="constant").rate(90, 100) == 1.0
+
+
+def test_every_example_comes_once_an_epoch_in_batches_of_like_length() -> None:
+    lengths = np.random.default_rng(0).integers(3, 60, 1000)
+    batches = bucketed(lengths, 32, seed=1, epoch=0)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(1000))
+    padded = sum(len(batch) * lengths[batch].max() for batch in batches)
+    assert padded < 1.1 * lengths.sum()
+    assert any(not np.array_equal(a, b) for a, b in zip(batches, bucketed(lengths, 32, seed=1, epoch=1), strict=True))
+
+
+def test_all_bad_settings_are_listed_at_once() -> None:
+    with pytest.raises(UserError) as caught:
+        _config(learning_rate=0, epochs=-1, schedule="cosine", precision="fp8", warmup=2)
+    assert all(word in str(caught.value) for word in ("learning rate", "epochs", "cosine", "fp8", "warm-up"))
+
+
+def test_bf16_is_refused_where_it_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teacher.loop.bf16_pays", lambda: False)
+    assert resolve_precision("auto") == "fp32"
+    with pytest.raises(UserError, match="slower than fp32"):
+        resolve_precision("bf16")
+    monkeypatch.setattr("teacher.loop.bf16_pays", lambda: True)
+    assert resolve_precision("auto") == "bf16"
+
+
+def test_history_reads_as_if_never_stopped(tmp_path: Path) -> None:
+    train(Line(), _batches(), _config(), tmp_path, label="x")
+    rows = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(1, 21))
+    assert all(row["loss"] == pytest.approx(row["square"] + 0.1 * row["size"], rel=1e-5) for row in rows)
