@@ -1,0 +1,100 @@
+"""The options of the main command."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import BertConfig
+
+from common.errors import UserError, unknown_name
+from common.hardware import usable_cores
+from distill.stages import RECIPES
+from students.presets import STARTS, STUDENTS, student_preset
+from teacher.options import FinetuneOptions, TaskOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistilOptions:
+    """How the students are made."""
+
+    start: str | None = None
+    """First weights: prune or random for tiny, copy or random for distil, svd or random for albert. None: the first of
+    these."""
+    budget: float = 1.0
+    """Length of every stage, as a multiple of the recipe's."""
+    text: str = "auto"
+    """General text for tiny's first stage: task (the training texts), pydocs, a file, a folder, hub:ID; auto is pydocs
+    for the pydocs tasks, else task."""
+    text_length: int = 64
+    """Longest piece of general text, in pieces."""
+    seeds: int = 1
+    """How often each student is trained; mean and spread are reported."""
+    twins: bool = True
+    """Also train each student without distillation, from the same first weights for as many steps."""
+    jobs: int = 0
+    """Students trained side by side, one thread each; 0: one a core."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.budget <= 0:
+            problems.append(f"--budget {self.budget}: expected more than 0")
+        if self.seeds < 1:
+            problems.append(f"--seeds {self.seeds}: expected at least 1")
+        if self.jobs < 0:
+            problems.append(f"--jobs {self.jobs}: expected 0 or more")
+        if self.text_length < 8:
+            problems.append(f"--text-length {self.text_length}: expected at least 8 pieces")
+        if problems:
+            raise UserError("; ".join(problems))
+
+    @property
+    def workers(self) -> int:
+        """Processes for training students."""
+        return self.jobs or usable_cores()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """From a task and a teacher to compared students, with a report."""
+
+    student: str = "tiny"
+    """Students, separated by commas: tiny, distil, albert."""
+    teacher: str = "auto"
+    """auto (minilm if installed, else scratch), minilm, scratch (pretrained here first), a model folder, or a hub
+    id."""
+    name: str | None = None
+    """Name of the run, its folder under --runs and its page under --reports; None: from task and students."""
+    resume: bool = False
+    """Go on with the newest unfinished run of these settings."""
+    precision: str = "auto"
+    """Of training: auto (bf16 where the processor multiplies it natively), fp32 or bf16. Results are measured in
+    fp32."""
+    checkpoint_every: int = 200
+    """Steps between checkpoints."""
+    runs: Path = Path("runs")
+    """Folder for runs and teachers."""
+    reports: Path = Path("reports")
+    """Folder for the pages."""
+    data: TaskOptions = field(default_factory=TaskOptions)
+    distilling: DistilOptions = field(default_factory=DistilOptions)
+    finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
+
+    def __post_init__(self) -> None:
+        for name in self.students:
+            if name not in STUDENTS or name not in RECIPES:
+                raise unknown_name("student", name, RECIPES)
+        if not self.students:
+            raise UserError("--student: expected one or more of " + ", ".join(RECIPES))
+        if self.checkpoint_every < 1:
+            raise UserError(f"--checkpoint-every {self.checkpoint_every}: expected at least 1 step")
+        if len(set(self.students)) != len(self.students):
+            raise UserError(f"--student {self.student} names one twice")
+        start = self.distilling.start
+        if start is not None:
+            for name in self.students:
+                family = student_preset(name, BertConfig()).family
+                if start not in STARTS[family]:
+                    raise unknown_name(f"start for {name}", start, STARTS[family])
+
+    @property
+    def students(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.student.split(",") if name.strip())

@@ -1,0 +1,77 @@
+"""How far a student's layers are from the teacher's, whatever their widths."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from distill.layers import layer_map
+from distill.outputs import Features, enable_capture, features
+from reports.record import LayerDistance
+from teacher.prepare import Prepared
+
+
+def linear_cka(x: Tensor, y: Tensor) -> float:
+    """Similarity of two sets of states of the same n tokens, (n, d1) and (n, d2): 1 = equal up to rotation and scale.
+
+    Kornblith et al. 2019 (arXiv 1905.00414), equation for linear kernels: |Y'X|² / (|X'X| |Y'Y|), columns centred.
+    """
+    x, y = (values.double() - values.double().mean(dim=0) for values in (x, y))
+    cross, own, other = ((left.T @ right).norm() for left, right in ((y, x), (x, x), (y, y)))
+    return float(cross**2 / (own * other).clamp(min=1e-30))
+
+
+def attention_divergence(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
+    """Jensen-Shannon divergence in nats of head-averaged attention, one value a valid query row.
+
+    Scores before the softmax, (b, h, l, l) each; padded keys get no weight.
+    """
+    keys = valid[:, None, None, :]
+    first, second = (
+        torch.where(keys, scores, torch.finfo(scores.dtype).min).softmax(dim=-1).mean(dim=1)
+        for scores in (student, teacher)
+    )
+    middle = (first + second) / 2
+
+    def divergence(part: Tensor) -> Tensor:
+        return torch.special.xlogy(part, part / middle.clamp(min=1e-30)).sum(dim=-1)
+
+    return ((divergence(first) + divergence(second)) / 2)[valid]
+
+
+@torch.no_grad()
+def layer_distances(
+    student: PreTrainedModel, teacher: PreTrainedModel, prepared: Prepared, *, examples: int = 256, batch_size: int = 64
+) -> tuple[LayerDistance, ...]:
+    """Distance of every student layer to the teacher layer it is mapped to, over the first evaluation examples."""
+    count = min(examples, len(prepared.splits["evaluate"]))
+    layers = layer_map("uniform", student.config.num_hidden_layers, teacher.config.num_hidden_layers)
+    pairs = list(enumerate((0, *layers)))
+    states: dict[int, list[tuple[Tensor, Tensor]]] = {own: [] for own, _ in pairs}
+    divergences: dict[int, list[Tensor]] = {own: [] for own, _ in pairs[1:]}
+    for model in (student, teacher):
+        enable_capture(model)
+        model.eval()
+    for start in range(0, count, batch_size):
+        indices = range(start, min(start + batch_size, count))
+        batch = prepared.task.collate(prepared.splits["evaluate"], indices, prepared.pad)
+        valid = batch["attention_mask"].bool()
+        own_pass, other_pass = (_pass(model, batch) for model in (student, teacher))
+        for own, layer in pairs:
+            states[own].append((own_pass.hidden[own][valid], other_pass.hidden[layer][valid]))
+            if own:
+                divergences[own].append(attention_divergence(own_pass.scores(own), other_pass.scores(layer), valid))
+    return tuple(
+        LayerDistance(
+            student_layer=own,
+            teacher_layer=layer,
+            hidden=1.0 - linear_cka(*(torch.cat(side) for side in zip(*states[own], strict=True))),
+            attention=float(torch.cat(divergences[own]).mean()) if own else None,
+        )
+        for own, layer in pairs
+    )
+
+
+def _pass(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Features:
+    return features(model, batch, hidden=True, attention=True)

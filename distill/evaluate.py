@@ -1,0 +1,83 @@
+"""How good each model is on the evaluation split, and how sure that is."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from sklearn.metrics import precision_recall_fscore_support
+
+from reports.record import ClassRow, Interval, Quality
+from reports.statistics import bootstrap_difference, bootstrap_mean_difference, mcnemar_p, mean_and_spread, retained
+from teacher.tasks.base import Task
+
+
+def quality(
+    task: Task,
+    predictions: Mapping[int, np.ndarray],
+    references: np.ndarray,
+    *,
+    teacher: np.ndarray | None,
+    twin: Mapping[int, np.ndarray] | None = None,
+) -> Quality:
+    """Quality of one model.
+
+    Args:
+        task: gives the metrics.
+        predictions: seed to predictions (n,) on the evaluation split.
+        references: its labels (n,).
+        teacher: the teacher's predictions; None for the teacher itself.
+        twin: seed to predictions of the same student without distillation, where there is one.
+    """
+    metric = task.data.metric
+    by_seed = {seed: task.metrics(values, references) for seed, values in predictions.items()}
+    value, spread = mean_and_spread([scores[metric] for scores in by_seed.values()])
+    first = next(iter(predictions.values()))
+    names = next(iter(by_seed.values()))
+    return Quality(
+        split="evaluate",
+        n=len(references),
+        metric=metric,
+        value=value,
+        spread=spread,
+        by_seed={str(seed): scores[metric] for seed, scores in by_seed.items()},
+        metrics={name: float(np.mean([scores[name] for scores in by_seed.values()])) for name in names},
+        retained=None if teacher is None else retained(value, task.metrics(teacher, references)[metric]),
+        against_teacher=None
+        if teacher is None
+        else difference(task, list(predictions.values()), [teacher], references),
+        against_twin=None
+        if twin is None
+        else difference(task, list(predictions.values()), list(twin.values()), references),
+        mcnemar_p=None
+        if teacher is None or not task.data.labels
+        else mcnemar_p(first == references, teacher == references),
+        per_class=_per_class(task, first, references),
+    )
+
+
+def difference(task: Task, model: list[np.ndarray], other: list[np.ndarray], references: np.ndarray) -> Interval:
+    """Paired-bootstrap interval of the main metric, model minus other."""
+    if task.data.metric == "accuracy":
+        return bootstrap_mean_difference(
+            [values == references for values in model], [values == references for values in other]
+        )
+    return bootstrap_difference(
+        model, other, references, lambda p, r: task.metrics(p, r)[task.data.metric], resamples=1000
+    )
+
+
+def majority(task: Task, references: np.ndarray) -> float:
+    """The main metric of always giving the same answer."""
+    constant = np.full(len(references), task.constant_prediction(), dtype=references.dtype)
+    return task.metrics(constant, references)[task.data.metric]
+
+
+def _per_class(task: Task, predictions: np.ndarray, references: np.ndarray) -> tuple[ClassRow, ...]:
+    if not task.data.labels:
+        return ()
+    precision, recall, f1, count = precision_recall_fscore_support(
+        references, predictions, labels=range(len(task.data.labels)), zero_division=0
+    )
+    rows = zip(task.data.labels, count, precision, recall, f1, strict=True)
+    return tuple(
+        ClassRow(label=label, n=int(n), precision=float(p), recall=float(r), f1=float(f)) for label, n, p, r, f in rows
+    )

@@ -1,0 +1,205 @@
+"""One student trained once: its stages in order, each resumable, and its answers to the evaluation split."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from common.artifact import CardText, save
+from common.files import new_folder, write_json
+from common.progress import say
+from distill.distiller import Distiller, fitted_projection, width
+from distill.layers import layer_map
+from distill.stages import Stage
+from distill.terms import TERMS
+from distill.text import documents_for, pieces, text_batches
+from students.activations import gather_activations
+from students.build import build_student
+from students.presets import StudentConfig
+from teacher.batches import Batches
+from teacher.data import TaskData
+from teacher.loop import Outcome, resolve_precision, train
+from teacher.prepare import Prepared, predict_logits, prepare
+from teacher.rows import only_rows
+from teacher.sources import load_for_task
+from teacher.tasks import task_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What all jobs of a run have in common; small enough to be sent to another process."""
+
+    data: TaskData
+    teacher: str
+    """Folder of the fine-tuned teacher."""
+    teacher_logits: Path
+    """Its logits on the training split, .npy."""
+    pretrained: str | None
+    """The teacher before fine-tuning; None where there is none."""
+    text: str
+    """General text: "task", "pydocs", a file, a folder or hub:ID."""
+    text_length: int
+    max_length: int
+    precision: str
+    checkpoint_every: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One student, one seed."""
+
+    name: str
+    """For progress lines: "tiny, seed 0"."""
+    student: StudentConfig
+    stages: tuple[Stage, ...]
+    seed: int
+    folder: Path
+    twin: bool
+
+    @property
+    def model_folder(self) -> Path:
+        return self.folder / "model"
+
+    @property
+    def answers(self) -> Path:
+        return self.folder / "answers" / "evaluate.npy"
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "job.json").is_file()
+
+    def outcomes(self) -> list[dict]:
+        """What every stage came to, as stage.json has it."""
+        return [
+            json.loads((self.folder / stage.name / "stage.json").read_text(encoding="utf-8")) for stage in self.stages
+        ]
+
+
+def run_job(job: Job, shared: Shared) -> None:
+    """Train, save the model folder, and write the answers; what an earlier sitting finished is not done again."""
+    if job.finished:
+        return
+    task = task_for(shared.data)
+    teacher = load_for_task(shared.teacher, task, seed=0)
+    prepared = prepare(task, teacher.tokenizer, shared.max_length)
+    student = _first_weights(job, teacher.model, prepared)
+    for stage in job.stages:
+        _run_stage(stage, job, student, teacher.model, prepared, shared)
+    logits = predict_logits(student, prepared, "evaluate")
+    value = prepared.metrics(logits, "evaluate")[task.data.metric]
+    save(
+        student,
+        teacher.tokenizer,
+        job.model_folder,
+        replace=True,
+        card=CardText(
+            title=f"{task.data.name}: {job.student.name}",
+            description=_describe(job),
+            teacher=shared.teacher,
+            task=task.data.name,
+            quality={f"{task.data.metric} (evaluate, n = {len(logits):,})": value},
+        ),
+    )
+    with new_folder(job.folder / "answers") as target:
+        np.save(target / "evaluate.npy", logits)
+    write_json(job.folder / "job.json", {"seed": job.seed, task.data.metric: value})
+
+
+def _describe(job: Job) -> str:
+    return " ".join(stage.description for stage in job.stages)
+
+
+def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:
+    """The student before training; what it is cut or factorised by is seen on the first training texts."""
+    activations = gather_activations(teacher, _sample(prepared, 8)) if job.student.start in ("prune", "svd") else None
+    return build_student(job.student, teacher, seed=job.seed, activations=activations)
+
+
+def _sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
+    """The first training examples in `count` batches of 32."""
+    encoded = prepared.splits["train"]
+    rows = range(min(len(encoded), 32 * count))
+    return [prepared.task.collate(encoded, rows[start : start + 32], prepared.pad) for start in range(0, len(rows), 32)]
+
+
+def _run_stage(
+    stage: Stage, job: Job, student: PreTrainedModel, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared
+) -> None:
+    """Train `student` in place, or load what the finished stage left."""
+    folder = job.folder / stage.name
+    if (folder / "stage.json").is_file():
+        _load(student, folder)
+        return
+    teacher = _teacher_of(stage, finetuned, prepared, shared)
+    layered = any(TERMS[name].hidden or TERMS[name].attention for name in stage.losses)
+    distiller = Distiller(
+        student,
+        teacher if layered else None,
+        stage,
+        prepared.task,
+        projection=_projection(stage, student, teacher, prepared) if layered else torch.nn.Identity(),
+        teacher_logits=torch.from_numpy(np.load(shared.teacher_logits)) if "soft" in stage.losses else None,
+    )
+    precision = resolve_precision(shared.precision)
+    batches, ids = _batches(stage, job, prepared, shared)
+    with only_rows(student, ids):
+        outcome = train(
+            distiller,
+            batches,
+            stage.loop(seed=job.seed, precision=precision, checkpoint_every=shared.checkpoint_every),
+            folder,
+            label=f"{job.name}: {stage.name}",
+            evaluate=(lambda: prepared.score(student, "select", precision)) if stage.select else None,
+        )
+    _finish(student, outcome, folder)
+
+
+def _teacher_of(stage: Stage, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared) -> PreTrainedModel:
+    if stage.teacher != "pretrained":
+        return finetuned
+    if shared.pretrained is None:
+        say(f"{stage.name}: this teacher came fine-tuned, there is none before that: the fine-tuned one is used")
+        return finetuned
+    return load_for_task(shared.pretrained, prepared.task, seed=0).model
+
+
+def _projection(
+    stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, prepared: Prepared
+) -> torch.nn.Module:
+    if width(student) == width(teacher):
+        return torch.nn.Identity()
+    layers = layer_map(stage.layers, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
+    return fitted_projection(student, teacher, _sample(prepared, 8), layers)
+
+
+def _batches(stage: Stage, job: Job, prepared: Prepared, shared: Shared) -> tuple[Batches, torch.Tensor]:
+    """The stage's batches, and the piece ids that occur in them."""
+    if stage.data == "train":
+        return prepared.batches("train", stage.batch_size, job.seed), prepared.occurring("train", "select")
+    wanted = (stage.steps or 1) * stage.batch_size
+    documents = documents_for(shared.text, shared.data, wanted)
+    sequences = pieces(documents, prepared.tokenizer, shared.text_length)[:wanted]
+    ids = torch.from_numpy(np.unique(np.concatenate([*sequences, [prepared.pad]])))
+    return text_batches(sequences, prepared.pad, batch_size=stage.batch_size, seed=job.seed), ids
+
+
+def _finish(student: PreTrainedModel, outcome: Outcome, folder: Path) -> None:
+    with new_folder(folder / "final") as target:
+        save_file(
+            {name: value.detach().contiguous() for name, value in student.named_parameters()},
+            target / "weights.safetensors",
+        )
+    summary = {name: value for name, value in dataclasses.asdict(outcome).items() if name != "history"}
+    write_json(folder / "stage.json", summary)
+
+
+def _load(student: PreTrainedModel, folder: Path) -> None:
+    weights = load_file(folder / "final" / "weights.safetensors")
+    with torch.no_grad():
+        for name, parameter in student.named_parameters():
+            parameter.copy_(weights[name])

@@ -1,0 +1,86 @@
+"""Run folders: a new one, or the one to go on with. Nothing in another's folder is ever touched."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from common.files import write_json
+from distill.config import RunConfig
+
+_NOT_SETTINGS = ("name", "resume", "runs", "reports")
+
+
+def settings(config: RunConfig) -> dict[str, Any]:
+    """Every option with its value, as JSON has it."""
+    return json.loads(json.dumps(dataclasses.asdict(config), default=str))
+
+
+def settings_key(config: RunConfig) -> str:
+    """Equal for two commands that make the same results."""
+    kept = {name: value for name, value in settings(config).items() if name not in _NOT_SETTINGS}
+    kept["distilling"].pop("jobs")
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def open_run(config: RunConfig, task: str) -> Path:
+    """The folder for this run: with --resume the newest unfinished one of the same settings, else a new one.
+
+    Raises:
+        UserError: nothing to resume, or a name that is taken.
+    """
+    base = config.name or f"{task}-{'-'.join(config.students)}"
+    if base != Path(base).name or base.startswith("."):
+        raise UserError(f"--name {base}: expected a plain folder name")
+    if config.resume:
+        return _unfinished(config, base)
+    folder = config.runs / base
+    if config.name is None:
+        folder = next(path for path in _numbered(folder) if not path.exists())
+    elif folder.exists() and any(folder.iterdir()):
+        raise UserError(
+            f"{folder} is there already: --resume goes on with an unfinished run; else choose another --name"
+        )
+    write_json(folder / "config.json", {"key": settings_key(config), "settings": settings(config)})
+    return folder
+
+
+def _numbered(folder: Path) -> "itertools.chain[Path]":
+    return itertools.chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2)))
+
+
+def _unfinished(config: RunConfig, base: str) -> Path:
+    candidates = (
+        [config.runs / base] if config.name else list(itertools.takewhile(Path.exists, _numbered(config.runs / base)))
+    )
+    for folder in reversed(candidates):
+        if not (folder / "config.json").is_file():
+            continue
+        stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if (folder / "record.json").is_file():
+            continue
+        if stored["key"] == settings_key(config):
+            return folder
+        if config.name:
+            changed = _changed(stored["settings"], settings(config))
+            raise UserError(
+                f"--resume: {folder} was started with other settings ({changed}): repeat them, or choose another --name"
+            )
+    raise UserError(f"--resume: no unfinished run of these settings under {config.runs / base}: leave --resume out")
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """The first options that differ, by flag."""
+    differences = []
+    for name, value in new.items():
+        if name in _NOT_SETTINGS:
+            continue
+        if isinstance(value, dict):
+            nested = _changed(old.get(name, {}), value)
+            differences += [nested] if nested else []
+        elif old.get(name) != value:
+            differences.append(f"--{name.replace('_', '-')} was {old.get(name)}")
+    return ", ".join(differences[:4])

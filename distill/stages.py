@@ -1,0 +1,178 @@
+"""Stages as data, and the recipes that are made of them: which teacher, which examples, which losses, how long."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from common.errors import UserError, unknown_name
+from distill.terms import TERMS
+from teacher.loop import LoopConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage of a recipe."""
+
+    name: str
+    description: str
+    """One sentence for the report."""
+    teacher: Literal["pretrained", "finetuned", "none"]
+    """The teacher before or after its fine-tuning."""
+    data: Literal["text", "train"]
+    """General text, or the task's training examples."""
+    losses: Mapping[str, float]
+    """Term (a key of TERMS) to weight."""
+    temperature: float = 1.0
+    layers: str = "uniform"
+    """The layer map."""
+    learning_rate: float
+    epochs: float = 1.0
+    """Passes over the task's examples."""
+    steps: int | None = None
+    """Steps instead of epochs; stages on general text have steps."""
+    batch_size: int = 32
+    warmup: float = 0.1
+    schedule: str = "linear"
+    select: bool = False
+    """Keep the weights that do best on the selection split."""
+
+    def __post_init__(self) -> None:
+        for name in self.losses:
+            if name not in TERMS:
+                raise unknown_name("loss term", name, TERMS)
+        if self.data == "text" and not {"hard", "soft"}.isdisjoint(self.losses):
+            raise UserError(
+                f"stage {self.name}: general text has no labels of the task: only layer losses can be used there"
+            )
+        if self.teacher == "none" and any(TERMS[name].teacher for name in self.losses):
+            raise UserError(f"stage {self.name} has losses against a teacher, but no teacher")
+
+    def loop(self, *, seed: int, precision: str, checkpoint_every: int) -> LoopConfig:
+        """The loop's settings for this stage."""
+        return LoopConfig(
+            learning_rate=self.learning_rate,
+            epochs=self.epochs,
+            steps=self.steps,
+            warmup=self.warmup,
+            schedule=self.schedule,
+            precision=precision,
+            seed=seed,
+            checkpoint_every=checkpoint_every,
+        )
+
+
+def scaled(stages: tuple[Stage, ...], factor: float) -> tuple[Stage, ...]:
+    """The same recipe with every stage's length times `factor`."""
+    return tuple(
+        dataclasses.replace(
+            stage,
+            epochs=stage.epochs * factor,
+            steps=None if stage.steps is None else max(1, round(stage.steps * factor)),
+        )
+        for stage in stages
+    )
+
+
+def tiny_recipe() -> tuple[Stage, ...]:
+    """TinyBERT's stages without augmentation (arXiv 1909.10351, section 3.2): general, intermediate, prediction."""
+    layers = {"embedding": 1.0, "hidden": 1.0, "attention": 1.0}
+    return (
+        Stage(
+            name="general",
+            description="The teacher before fine-tuning, on general text: embeddings, hidden states, attention scores.",
+            teacher="pretrained",
+            data="text",
+            losses=layers,
+            learning_rate=3e-4,
+            steps=300,
+            schedule="linear",
+        ),
+        Stage(
+            name="intermediate",
+            description="The fine-tuned teacher on the task's texts: embeddings, hidden states and attention scores.",
+            teacher="finetuned",
+            data="train",
+            losses=layers,
+            learning_rate=3e-4,
+            epochs=3.0,
+            schedule="linear",
+        ),
+        Stage(
+            name="prediction",
+            description="The fine-tuned teacher's logits on the task's texts.",
+            teacher="finetuned",
+            data="train",
+            losses={"soft": 1.0},
+            learning_rate=2e-4,
+            epochs=4.0,
+            select=True,
+        ),
+    )
+
+
+def distil_recipe() -> tuple[Stage, ...]:
+    """DistilBERT's losses on the task (arXiv 1910.01108, section 3): soft and hard labels, cosine of last states."""
+    return (
+        Stage(
+            name="distil",
+            description="The fine-tuned teacher's logits (T = 2), the labels, the direction of the last hidden states.",
+            teacher="finetuned",
+            data="train",
+            losses={"soft": 5.0, "hard": 2.0, "cosine": 1.0},
+            temperature=2.0,
+            learning_rate=2e-4,
+            epochs=4.0,
+            select=True,
+        ),
+    )
+
+
+def albert_recipe() -> tuple[Stage, ...]:
+    """Hidden states of every pass of the shared block, then the logits."""
+    return (
+        Stage(
+            name="hidden",
+            description="The fine-tuned teacher's embeddings and hidden states, pass by pass, on the task's texts.",
+            teacher="finetuned",
+            data="train",
+            losses={"embedding": 1.0, "hidden": 1.0},
+            learning_rate=5e-4,
+            epochs=3.0,
+        ),
+        Stage(
+            name="soft",
+            description="The fine-tuned teacher's logits and hidden states on the task's texts.",
+            teacher="finetuned",
+            data="train",
+            losses={"soft": 1.0, "hidden": 0.1},
+            learning_rate=2e-4,
+            epochs=3.0,
+            select=True,
+        ),
+    )
+
+
+RECIPES: dict[str, Callable[[], tuple[Stage, ...]]] = {
+    "tiny": tiny_recipe,
+    "distil": distil_recipe,
+    "albert": albert_recipe,
+}
+
+
+def twin_recipe(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """The same student without distillation: labels alone, for as many task epochs as its stages have together."""
+    task = [stage for stage in stages if stage.data == "train"]
+    return (
+        Stage(
+            name="labels",
+            description="The labels alone, from the same first weights, for as many steps as its task stages.",
+            teacher="none",
+            data="train",
+            losses={"hard": 1.0},
+            learning_rate=task[-1].learning_rate,
+            epochs=sum(stage.epochs for stage in task),
+            batch_size=task[-1].batch_size,
+            select=True,
+        ),
+    )

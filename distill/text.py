@@ -1,0 +1,55 @@
+"""General text for the stages that need no labels."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from common.errors import UserError
+from teacher.batches import Batches
+from teacher.corpus import load_corpus
+from teacher.data import TaskData
+
+
+def documents_for(source: str, data: TaskData, limit: int) -> list[str]:
+    """Up to `limit` documents as running text. "task" takes the training texts without their labels."""
+    if source == "task":
+        texts = [" ".join(filter(None, (example.text, example.pair))) for example in data.splits["train"]]
+    else:
+        texts = [" ".join(document) for document in itertools.islice(load_corpus(source), limit)]
+    if not texts:
+        raise UserError(f"--text {source}: no text in it")
+    return texts[:limit]
+
+
+def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[np.ndarray]:
+    """Every document as sequences of at most `length` pieces, specials included: a long one gives several."""
+    encoding = tokenizer(
+        list(documents),
+        truncation=True,
+        max_length=length,
+        return_overflowing_tokens=True,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+    )
+    return [np.asarray(ids, dtype=np.int64) for ids in encoding["input_ids"]]
+
+
+def text_batches(sequences: Sequence[np.ndarray], pad: int, *, batch_size: int, seed: int) -> Batches:
+    """Batches of bare text."""
+
+    def collate(indices: Sequence[int], step: int) -> dict[str, Tensor]:
+        longest = max(len(sequences[index]) for index in indices)
+        ids = torch.full((len(indices), longest), pad, dtype=torch.int64)
+        mask = torch.zeros_like(ids)
+        for row, index in enumerate(indices):
+            count = len(sequences[index])
+            ids[row, :count] = torch.from_numpy(sequences[index])
+            mask[row, :count] = 1
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
+
+    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
+    return Batches(lengths=lengths, batch_size=batch_size, seed=seed, collate=collate)

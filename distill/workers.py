@@ -1,0 +1,65 @@
+"""Jobs side by side: one-thread processes, which at these sizes get more from the cores than threads in one process."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Sequence
+
+import torch
+
+from common.progress import say, take_line
+from distill.job import Job, Shared, run_job
+
+
+def run_jobs(jobs: Sequence[Job], shared: Shared, workers: int) -> None:
+    """Run every job that is not finished. The first failure ends the others, which keep their checkpoints."""
+    waiting = [job for job in jobs if not job.finished]
+    # From all jobs and not from the waiting ones: with another number of threads sums round otherwise, and a resumed
+    # run would not end with the same weights.
+    workers = min(workers, len(jobs))
+    if workers == 1:
+        for job in waiting:
+            run_job(job, shared)
+    elif waiting:
+        _run_side_by_side(waiting, shared, workers)
+
+
+def threads_each(jobs: int, workers: int) -> int:
+    """Threads that one of `jobs` jobs trains with."""
+    return max(1, torch.get_num_threads() // min(workers, jobs))
+
+
+def _run_side_by_side(waiting: Sequence[Job], shared: Shared, workers: int) -> None:
+    say(f"training {len(waiting)} model{'s' if len(waiting) > 1 else ''}, {workers} at a time")
+    context = multiprocessing.get_context("spawn")
+    lines = context.Value("i", 0)
+    start = (os.getpid(), max(1, torch.get_num_threads() // workers), lines)
+    with concurrent.futures.ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_start_worker, initargs=start
+    ) as pool:
+        futures = [pool.submit(run_job, job, shared) for job in waiting]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                future.result()
+        except BaseException:
+            # Nothing is lost: a job goes on from its last checkpoint when the run is resumed.
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _start_worker(parent: int, threads: int, lines: "multiprocessing.sharedctypes.Synchronized[int]") -> None:
+    torch.set_num_threads(threads)
+    with lines.get_lock():
+        take_line(lines.value)
+        lines.value += 1
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process with its parent: a killed run must not train on, unseen, into a folder that is then resumed."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)

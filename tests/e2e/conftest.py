@@ -1,0 +1,78 @@
+"""Commands as a user types them: a small task in a file, a small encoder in a folder, and a shell."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from transformers import BertModel, PreTrainedModel
+
+ROOT = Path(__file__).resolve().parents[2]
+GOOD, BAD, FILLER = (
+    ["good", "great", "funny"],
+    ["bad", "poor", "boring"],
+    ["the", "film", "plot", "actor", "music", "is"],
+)
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    """A csv of 240 short reviews whose class one word gives away."""
+    generator = random.Random(0)
+    lines = ["text,label"]
+    for index in range(240):
+        label = index % 2
+        words = [generator.choice(FILLER) for _ in range(generator.randint(2, 9))]
+        words.insert(generator.randrange(len(words)), generator.choice((BAD, GOOD)[label]))
+        lines.append(f"{' '.join(words)} {index},{('negative', 'positive')[label]}")
+    path = tmp_path / "reviews.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def encoder(tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer) -> Path:
+    """A BERT of 4 layers of 32, random weights, without a head."""
+    folder = tmp_path / "encoder"
+    tiny_bert(layers=4, model_class=BertModel).save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+def command(*arguments: object) -> list[str]:
+    """`python -m ...` as a list."""
+    return [sys.executable, "-m", *map(str, arguments)]
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """Run a command in the checkout; its standard output, or its standard error where it should fail with `code`."""
+    result = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert result.returncode == code, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
+    if code:
+        assert "Traceback" not in result.stderr
+        return result.stderr
+    return result.stdout
+
+
+def kill_when(path: Path, pattern: str, *arguments: object) -> None:
+    """Start a command, and kill -9 it and all of its processes once `path` has something that matches `pattern`."""
+    process = subprocess.Popen(
+        command(*arguments),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 200
+    while not any(path.glob(pattern)):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"{pattern} did not come:\n{process.communicate()[0]}")
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,36 @@
+"""Distances between layers of unequal width."""
+
+import math
+
+import pytest
+import torch
+
+from distill.distances import attention_divergence, linear_cka
+
+
+def test_cka_is_one_up_to_rotation_scale_and_shift() -> None:
+    x = torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
+    rotation, _ = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(1)))
+    assert linear_cka(x, 3.0 * x @ rotation + 2.0) == pytest.approx(1.0)
+
+
+def test_cka_equals_the_kernel_formulation() -> None:
+    """Kornblith et al. 2019: HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)) with linear kernels."""
+    x, y = (
+        torch.randn(20, width, generator=torch.Generator().manual_seed(width), dtype=torch.float64) for width in (4, 7)
+    )
+    centre = torch.eye(20, dtype=torch.float64) - 1 / 20
+    own, other = (centre @ (m @ m.T) @ centre for m in (x, y))
+    expected = (own * other).sum() / ((own * own).sum() * (other * other).sum()).sqrt()
+    assert linear_cka(x, y) == pytest.approx(float(expected))
+
+
+def test_attention_divergence_is_zero_for_equals_and_log_two_for_opposites() -> None:
+    valid = torch.tensor([[True, True, False]])
+    one = torch.zeros(1, 2, 3, 3)
+    one[..., 0] = 100.0
+    other = torch.zeros(1, 2, 3, 3)
+    other[..., 1] = 100.0
+    other[..., 2] = 1e9
+    assert attention_divergence(one, one, valid).tolist() == pytest.approx([0.0, 0.0], abs=1e-9)
+    assert attention_divergence(one, other, valid).tolist() == pytest.approx([math.log(2)] * 2, rel=1e-5)

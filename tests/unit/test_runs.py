@@ -1,0 +1,64 @@
+"""Run folders: names, resuming, and leaving others' files alone."""
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from distill.config import DistilOptions, RunConfig
+from distill.runs import open_run, settings_key
+
+
+def _config(tmp_path: Path, **changes: object) -> RunConfig:
+    return RunConfig(**{"runs": tmp_path} | changes)
+
+
+def test_a_second_run_gets_a_new_name_and_touches_nothing(tmp_path: Path) -> None:
+    first = open_run(_config(tmp_path), "pydocs")
+    (first / "mine.txt").write_text("kept")
+    second = open_run(_config(tmp_path), "pydocs")
+    assert (first.name, second.name) == ("pydocs-tiny", "pydocs-tiny-2")
+    assert (first / "mine.txt").read_text() == "kept"
+
+
+def test_resume_takes_the_newest_unfinished_run_of_the_same_settings(tmp_path: Path) -> None:
+    first, second = open_run(_config(tmp_path), "pydocs"), open_run(_config(tmp_path), "pydocs")
+    (second / "record.json").write_text("{}")
+    assert open_run(_config(tmp_path, resume=True), "pydocs") == first
+    more_jobs = _config(tmp_path, resume=True, distilling=DistilOptions(jobs=1))
+    assert open_run(more_jobs, "pydocs") == first
+    with pytest.raises(UserError, match="no unfinished run of these settings"):
+        open_run(_config(tmp_path, resume=True, distilling=DistilOptions(seeds=3)), "pydocs")
+
+
+def test_resume_by_name_says_what_changed(tmp_path: Path) -> None:
+    open_run(_config(tmp_path, name="mine"), "pydocs")
+    with pytest.raises(UserError, match="--seeds was 1"):
+        open_run(_config(tmp_path, name="mine", resume=True, distilling=DistilOptions(seeds=3)), "pydocs")
+    with pytest.raises(UserError, match="--resume goes on"):
+        open_run(_config(tmp_path, name="mine"), "pydocs")
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match="is there already"):
+        open_run(_config(tmp_path, name="mine"), "pydocs")
+    with pytest.raises(UserError, match="plain folder name"):
+        open_run(_config(tmp_path, name="../mine"), "pydocs")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def test_the_key_holds_what_decides_the_results(tmp_path: Path) -> None:
+    assert settings_key(_config(tmp_path)) == settings_key(_config(tmp_path / "elsewhere", name="x"))
+    assert settings_key(_config(tmp_path)) != settings_key(_config(tmp_path, student="distil"))
+    assert settings_key(_config(tmp_path)) != settings_key(_config(tmp_path, distilling=DistilOptions(budget=2.0)))
+
+
+def test_wrong_options_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="did you mean 'tiny'"):
+        _config(tmp_path, student="tinny")
+    with pytest.raises(UserError, match="names one twice"):
+        _config(tmp_path, student="tiny,tiny")
+    with pytest.raises(UserError, match=r"--budget 0.*--seeds 0"):
+        DistilOptions(budget=0, seeds=0)
