@@ -1,0 +1,187 @@
+"""The pretraining command as a user meets it: real text, kill -9, --resume, and mistakes."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
+
+from common.command import run_command
+from common.errors import UserError
+from teacher import pretrain as command
+from teacher.history import read_rows
+from teacher.pretrain import PretrainCommand, main, pretrain
+from teacher.pretrain_config import PretrainConfig
+
+SETTINGS = ["--size", "tiny", "--vocabulary", "400", "--length", "32", "--batch-size", "8", "--precision", "fp32"]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 made-up documents, separated by empty lines."""
+    rng = np.random.default_rng(0)
+    words = ["red", "green", "blue", "house", "tree", "runs", "sees", "takes", "quickly", "slowly", "the", "a"]
+    documents = [" ".join(" ".join(rng.choice(words, size=7)) + "." for _ in range(6)) for _ in range(40)]
+    path = tmp_path_factory.mktemp("text") / "words.txt"
+    path.write_text("\n\n".join(documents), encoding="utf-8")
+    return path
+
+
+def _run(*arguments: str) -> int:
+    return run_command(main, PretrainCommand, arguments=arguments)
+
+
+def _config(text: Path, **changes: object) -> PretrainConfig:
+    small = {"size": "tiny", "vocabulary": 100, "length": 32, "batch_size": 4, "steps": 6, "precision": "fp32"}
+    return PretrainConfig(corpus=str(text), **small | {"checkpoint_every": 2} | changes)
+
+
+def _assert_equal_weights(one: Path, two: Path) -> None:
+    first, second = load_file(one / "model.safetensors"), load_file(two / "model.safetensors")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def _wait(condition: Callable[[], bool], process: subprocess.Popen, seconds: float = 200) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the command ended before there was a checkpoint"
+        assert time.monotonic() < end, "no checkpoint appeared"
+        time.sleep(0.005)
+
+
+def test_killed_and_resumed_on_novels_it_ends_with_the_same_weights(tmp_path: Path, shared_data: Path) -> None:
+    novels = tmp_path / "novels"
+    novels.mkdir()
+    for file in sorted((shared_data / "novels").glob("*.gz"))[:4]:
+        with gzip.open(file, "rb") as stream:
+            (novels / file.stem).write_bytes(stream.read(60_000))
+    arguments = ["--corpus", str(novels), *SETTINGS, "--steps", "60", "--checkpoint-every", "7"]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "teacher.pretrain", *arguments, "--out", str(killed)],
+        cwd=Path(__file__).parents[2],
+        env=os.environ,
+        stdout=subprocess.DEVNULL,
+    )
+    training = tmp_path / "killed-unfinished" / "training"
+    _wait(lambda: any(training.glob("step-*")), process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not killed.exists()
+    assert _run(*arguments, "--out", str(killed)) == 2
+    assert _run(*arguments, "--out", str(killed), "--resume") == 0
+    assert _run(*arguments, "--out", str(whole)) == 0
+    _assert_equal_weights(killed, whole)
+    assert read_rows(killed / "history.jsonl") == read_rows(whole / "history.jsonl")
+    assert not training.parent.exists()
+
+
+def test_the_folder_loads_everywhere_and_says_what_it_is(tmp_path: Path, text: Path) -> None:
+    folder = pretrain(_config(text), tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    inputs = tokenizer("the house sees", "a tree", return_tensors="pt")
+    assert AutoModel.from_pretrained(folder)(**inputs).last_hidden_state.shape[-1] == 128
+    assert AutoModelForPreTraining.from_pretrained(folder)(**inputs).seq_relationship_logits.shape == (1, 2)
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    assert model(**inputs).logits.shape[-1] == len(tokenizer) == model.config.vocab_size
+    assert (model.config.hidden_dropout_prob, model.config.attention_probs_dropout_prob) == (0.1, 0.1)
+    summary = json.loads((folder / "pretraining.json").read_text(encoding="utf-8"))
+    assert summary["settings"]["steps"] == summary["steps"] == 6
+    assert 0.4 < summary["random_pair_share"] <= 1 and summary["tokens"] > 0
+    assert {"mlm_loss", "mlm_accuracy", "nsp_accuracy"} <= set(summary["held_out"])
+    assert [row.step for row in read_rows(folder / "history.jsonl")] == [1, 2, 3, 4, 5, 6]
+    assert "BERT tiny" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_finished_one_is_reused_and_another_is_kept(
+    tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = pretrain(_config(text), tmp_path / "model")
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    assert pretrain(_config(text), folder) == folder
+    assert "reused" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"other settings \(seed 0 there, 1 asked for\)"):
+        pretrain(_config(text, seed=1), folder)
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("damage", ["weights.safetensors", "state.json"])
+def test_a_damaged_checkpoint_is_named_and_the_end_is_the_same(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(command, "write_model", stop)
+        pretrain(_config(text), tmp_path / "model")
+    (checkpoint,) = (tmp_path / "model-unfinished" / "training").glob("step-*")
+    (checkpoint / damage).write_bytes(b"{")
+    pretrain(_config(text, resume=True), tmp_path / "model")
+    assert "is damaged" in capsys.readouterr().out
+    _assert_equal_weights(pretrain(_config(text), tmp_path / "whole"), tmp_path / "model")
+
+
+def test_minutes_become_steps_once(tmp_path: Path, text: Path) -> None:
+    folder = pretrain(_config(text, steps=None, minutes=0.005), tmp_path / "model")
+    summary = json.loads((folder / "pretraining.json").read_text(encoding="utf-8"))
+    assert summary["settings"]["minutes"] == 0.005 and summary["steps"] >= 1
+
+
+def test_something_else_in_the_folder_is_kept(tmp_path: Path, text: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match="mine holds something else: choose another"):
+        pretrain(_config(text), tmp_path / "mine")
+    (tmp_path / "mine").rename(tmp_path / "new-unfinished")
+    with pytest.raises(UserError, match="new-unfinished holds something else"):
+        pretrain(_config(text), tmp_path / "new")
+    assert (tmp_path / "new-unfinished" / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_damaged_plan_or_other_settings_stop_a_resume(tmp_path: Path, text: Path) -> None:
+    work = tmp_path / "new-unfinished"
+    work.mkdir()
+    (work / "plan.json").write_text('{"settings": {"size": "mini"}, "steps": null}')
+    with pytest.raises(UserError, match=r"interrupted run of other settings .*size mini there, tiny asked for"):
+        pretrain(_config(text, resume=True), tmp_path / "new")
+    (work / "plan.json").write_text('{"settings"')
+    with pytest.raises(UserError, match=r"plan\.json is damaged"):
+        pretrain(_config(text, resume=True), tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "empty|no text"),
+        ("\n\n \n", "empty|no text"),
+        ("One sentence. Another one.\n\nSecond document.\n", "found 2 documents with text, at least 4"),
+        ("\n\n".join(["The quick brown fox jumps over the lazy dog."] * 9), "--vocabulary 20 is smaller"),
+    ],
+)
+def test_too_little_text_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "text.txt").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        pretrain(_config(tmp_path / "text.txt", vocabulary=20), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_wrong_options_are_named_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ["--size", "minni", "--objective", "mlm+nps", "--steps", "5", "--minutes", "2", "--length", "9"]
+    assert _run(*wrong, "--learning-rate", "0", "--out", str(tmp_path / "out")) == 2
+    message = capsys.readouterr().err
+    for part in ("did you mean 'mini'", "'mlm+nsp'", "contradict", "--length 9", "learning rate 0.0"):
+        assert part in message
+    assert _run("--corpus", str(tmp_path / "nothing.txt"), "--out", str(tmp_path / "out")) == 2
+    assert "does not exist" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""Dynamic masking: exact counts, the 80/10/10 split, and what must never be chosen."""
+
+import numpy as np
+import pytest
+
+from teacher.masking import Masked, mask_pieces, prediction_count
+
+MASK, VOCABULARY = 4, 1000
+
+
+def _batch(rng: np.random.Generator, rows: int, length: int, shortest: int = 5) -> tuple[np.ndarray, ...]:
+    """[CLS] ... [SEP] ... [SEP] rows of random lengths, padded; ids, candidates, lengths."""
+    lengths = rng.integers(shortest, length + 1, size=rows)
+    ids = rng.integers(5, VOCABULARY, size=(rows, length))
+    columns = np.arange(length)
+    ids[:, 0] = 2
+    ids[columns == lengths[:, None] - 1] = 3
+    ids[columns == lengths[:, None] // 2] = 3
+    ids[columns >= lengths[:, None]] = 0
+    return ids, ids > 4, lengths
+
+
+def _mask(ids: np.ndarray, candidates: np.ndarray, lengths: np.ndarray, seed: int = 0, most: int = 20) -> Masked:
+    rng = np.random.default_rng(seed)
+    return mask_pieces(ids, candidates, lengths, rng, mask=MASK, vocabulary=VOCABULARY, max_predictions=most)
+
+
+def test_every_sequence_has_exactly_its_count() -> None:
+    ids, candidates, lengths = _batch(np.random.default_rng(1), 500, 128)
+    masked = _mask(ids, candidates, lengths)
+    expected = [min(20, max(1, round(0.15 * length))) for length in lengths.tolist()]
+    assert np.bincount(masked.positions // 128, minlength=500).tolist() == expected
+    assert prediction_count(lengths, 20).tolist() == expected
+
+
+def test_only_candidates_change_and_labels_are_what_stood_there() -> None:
+    ids, candidates, lengths = _batch(np.random.default_rng(2), 300, 64)
+    before = ids.copy()
+    masked = _mask(ids, candidates, lengths)
+    assert (ids == before).all()
+    assert (masked.labels == ids.reshape(-1)[masked.positions]).all()
+    assert candidates.reshape(-1)[masked.positions].all()
+    untouched = np.ones(ids.size, dtype=bool)
+    untouched[masked.positions] = False
+    assert (masked.ids.reshape(-1)[untouched] == ids.reshape(-1)[untouched]).all()
+
+
+def test_shares_over_a_million_tokens() -> None:
+    ids, candidates, lengths = _batch(np.random.default_rng(3), 8200, 128, shortest=120)
+    assert lengths.sum() > 1_000_000
+    masked = _mask(ids, candidates, lengths)
+    chosen, now = len(masked.positions), masked.ids.reshape(-1)[masked.positions]
+    assert chosen / lengths.sum() == pytest.approx(0.15, abs=0.002)
+    assert (now == MASK).mean() == pytest.approx(0.8, abs=0.005)
+    # One replacement in a thousand draws the piece that stood there or [MASK].
+    assert (now == masked.labels).mean() == pytest.approx(0.1, abs=0.004)
+    other = now[(now != MASK) & (now != masked.labels)]
+    assert len(other) / chosen == pytest.approx(0.1, abs=0.004)
+    counts = np.bincount(other, minlength=VOCABULARY)
+    # Uniform over the whole vocabulary, specials included; [MASK] cannot be told from the 80 %.
+    # The chi-square statistic has a mean of about 999 and a deviation of about 45.
+    assert counts[:4].min() > 0
+    expected = len(other) / (VOCABULARY - 1)
+    statistic = ((np.delete(counts, MASK) - expected) ** 2 / expected).sum()
+    assert abs(statistic - VOCABULARY) < 5 * np.sqrt(2 * VOCABULARY)
+
+
+def test_every_place_is_equally_likely() -> None:
+    ids = np.full((20_000, 22), 7)
+    ids[:, 0], ids[:, 10], ids[:, 21] = 2, 3, 3
+    masked = _mask(ids, ids > 4, np.full(20_000, 22))
+    counts = np.bincount(masked.positions % 22, minlength=22)
+    assert counts[[0, 10, 21]].tolist() == [0, 0, 0]
+    chosen = np.delete(counts, [0, 10, 21])
+    assert chosen / 20_000 == pytest.approx(3 / 19, rel=0.06)
+
+
+def test_same_seed_same_masks_other_seed_others() -> None:
+    arguments = _batch(np.random.default_rng(4), 32, 128)
+    first, again, other = _mask(*arguments, seed=5), _mask(*arguments, seed=5), _mask(*arguments, seed=6)
+    assert (first.ids == again.ids).all() and (first.positions == again.positions).all()
+    assert first.positions.tolist() != other.positions.tolist()
+
+
+def test_few_candidates_and_the_upper_bound() -> None:
+    ids = np.array([[2, 3, 3, 0, 0, 0], [2, 9, 3, 8, 3, 0]])
+    masked = _mask(ids, ids > 4, np.array([3, 5]))
+    assert len(masked.positions) == 1 and masked.positions[0] in (7, 9)
+    long = np.full((4, 400), 9)
+    assert len(_mask(long, long > 4, np.full(4, 400), most=20).positions) == 80
