@@ -7,8 +7,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from distill.layers import layer_map
-from distill.outputs import Features, enable_capture, features
+from distill.outputs import Features, features
 from reports.record import LayerDistance
+from teacher.attention import use_training_attention
 from teacher.prepare import Prepared
 
 
@@ -51,7 +52,7 @@ def layer_distances(
     states: dict[int, list[tuple[Tensor, Tensor]]] = {own: [] for own, _ in pairs}
     divergences: dict[int, list[Tensor]] = {own: [] for own, _ in pairs[1:]}
     for model in (student, teacher):
-        enable_capture(model)
+        use_training_attention(model)
         model.eval()
     for start in range(0, count, batch_size):
         indices = range(start, min(start + batch_size, count))

@@ -5,9 +5,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from distill.layers import layer_map
-from distill.outputs import Features, enable_capture, features
+from distill.outputs import Features, features
 from distill.stages import Stage
 from distill.terms import TERMS, Link
+from teacher.attention import use_training_attention
 from teacher.loop import Objective
 from teacher.tasks.base import Task
 
@@ -43,11 +44,9 @@ class Distiller(Objective):
         self._teacher = (teacher,)
         layers = _layers(stage, student, teacher) if self._need_layers() else ()
         self._link = Link(task=task, layers=layers, projection=projection, temperature=stage.temperature)
-        if self._needs("attention"):
-            enable_capture(student)
-            if teacher is not None:
-                enable_capture(teacher)
+        use_training_attention(student)
         if teacher is not None:
+            use_training_attention(teacher)
             teacher.eval()
             teacher.requires_grad_(False)
 

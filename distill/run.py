@@ -22,7 +22,8 @@ from teacher.data import TaskData, describe
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop import resolve_precision
 from teacher.prepare import predict_logits
-from teacher.pretrain import PretrainConfig, pretrain
+from teacher.pretrain import pretrain
+from teacher.pretrain_config import PretrainConfig
 from teacher.sources import minilm_folder
 from teacher.tasks import task_for
 

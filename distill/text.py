@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
-from teacher.batches import Batches
+from teacher.batches import Batches, padded_length
 from teacher.corpus import load_corpus
 from teacher.data import TaskData
 
@@ -40,9 +40,11 @@ def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length:
 
 def text_batches(sequences: Sequence[np.ndarray], pad: int, *, batch_size: int, seed: int) -> Batches:
     """Batches of bare text."""
+    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
+    limit = int(lengths.max())
 
     def collate(indices: Sequence[int], step: int) -> dict[str, Tensor]:
-        longest = max(len(sequences[index]) for index in indices)
+        longest = padded_length((len(sequences[index]) for index in indices), limit=limit)
         ids = torch.full((len(indices), longest), pad, dtype=torch.int64)
         mask = torch.zeros_like(ids)
         for row, index in enumerate(indices):
@@ -51,5 +53,4 @@ def text_batches(sequences: Sequence[np.ndarray], pad: int, *, batch_size: int, 
             mask[row, :count] = 1
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
 
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
     return Batches(lengths=lengths, batch_size=batch_size, seed=seed, collate=collate)

@@ -15,6 +15,7 @@ from common.command import run_command
 from common.errors import UserError
 from common.files import write_json, write_text
 from common.progress import say
+from teacher.attention import training_attention
 from teacher.data import describe
 from teacher.history import read_rows
 from teacher.loop import LoopConfig, Objective, Outcome, resolve_precision, train
@@ -50,7 +51,7 @@ def finetune(
 ) -> Outcome:
     """Train `model` in place on the split "train", keeping the weights that do best on "select"."""
     precision = resolve_precision(config.precision)
-    with only_rows(model, prepared.occurring("train", "select")):
+    with training_attention(model), only_rows(model, prepared.occurring("train", "select")):
         return train(
             Supervised(model, prepared.task),
             prepared.batches("train", batch_size, config.seed),

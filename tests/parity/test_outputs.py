@@ -1,5 +1,7 @@
 """What is captured beside the fused attention equals what transformers' eager attention gives."""
 
+import contextlib
+
 import pytest
 import torch
 from transformers import (
@@ -12,7 +14,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from distill.outputs import enable_capture, features
+from distill.outputs import features
+from teacher.attention import use_training_attention
 from teacher.prepare import model_inputs
 
 SIZES = {"vocab_size": 50, "max_position_embeddings": 32}
@@ -37,8 +40,9 @@ def _model(family: str) -> PreTrainedModel:
     ).eval()
 
 
+@pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("family", ["bert", "albert", "distilbert"])
-def test_scores_and_states_equal_the_eager_network(family: str) -> None:
+def test_scores_and_states_equal_the_eager_network(family: str, plain: bool) -> None:
     model = _model(family)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -53,9 +57,9 @@ def test_scores_and_states_equal_the_eager_network(family: str) -> None:
     model.set_attn_implementation("eager")
     with torch.no_grad():
         eager = model(**model_inputs(model, batch), output_hidden_states=True, output_attentions=True)
-    enable_capture(model)
-    enable_capture(model)
-    with torch.no_grad():
+    use_training_attention(model)
+    use_training_attention(model)
+    with contextlib.nullcontext() if plain else torch.no_grad():
         captured = features(model, batch, hidden=True, attention=True)
     valid = mask.bool()
     assert len(captured.attention) == 3
@@ -70,7 +74,7 @@ def test_scores_and_states_equal_the_eager_network(family: str) -> None:
 
 def test_nothing_is_kept_outside_of_features() -> None:
     model = _model("bert")
-    enable_capture(model)
+    use_training_attention(model)
     batch = {"input_ids": torch.randint(5, 50, (1, 4)), "attention_mask": torch.ones(1, 4, dtype=torch.int64)}
     assert (
         features(
@@ -81,3 +85,19 @@ def test_nothing_is_kept_outside_of_features() -> None:
     plain = model(**batch)
     assert plain.attentions is None
     assert plain.hidden_states is None
+
+
+def test_gradients_equal_those_of_the_eager_network() -> None:
+    model = _model("bert")
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    batch = {"input_ids": torch.randint(5, 50, (2, 5)), "attention_mask": mask}
+    gradients = []
+    for implementation in ("eager", None):
+        if implementation is None:
+            use_training_attention(model)
+        else:
+            model.set_attn_implementation(implementation)
+        model.zero_grad()
+        model(**batch).logits.square().sum().backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients, strict=True))
