@@ -114,7 +114,7 @@ class Checkpoints:
                 name = self.names[parameter]
                 if f"exp_avg/{name}" in moments:
                     self.optimizer.state[parameter] = {
-                        "step": torch.tensor(float(step)),
+                        "step": torch.tensor(float(step), device=parameter.device),
                         "exp_avg": moments[f"exp_avg/{name}"].to(parameter.device),
                         "exp_avg_sq": moments[f"exp_avg_sq/{name}"].to(parameter.device),
                     }

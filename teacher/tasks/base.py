@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from teacher.batches import padded_length
 from teacher.data import Example, TaskData
 
 
@@ -23,8 +24,10 @@ class Encoded:
     """Segment of each piece."""
     labels: np.ndarray
     """int64 class indices or float32 values."""
+    max_length: int
+    """The limit on pieces."""
     truncated: int
-    """Examples that were longer than the limit."""
+    """Examples that were longer."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -97,6 +100,7 @@ class Task(ABC):
             input_ids=[np.asarray(encoding["input_ids"][row], dtype=np.int64) for row in first],
             token_types=[np.asarray(encoding["token_type_ids"][row], dtype=np.int64) for row in first],
             labels=np.array([example.label for example in examples], dtype=self.label_type()),
+            max_length=max_length,
             truncated=truncated,
         )
 
@@ -105,10 +109,8 @@ class Task(ABC):
         """numpy type of the labels."""
 
     def collate(self, encoded: Encoded, indices: Sequence[int], pad: int) -> dict[str, Tensor]:
-        """Pad to the longest of the chosen examples: input_ids, attention_mask, token_type_ids (batch, length), labels
-        (batch,).
-        """
-        length = max(len(encoded.input_ids[index]) for index in indices)
+        """Pad: input_ids, attention_mask, token_type_ids (batch, length), labels (batch,)."""
+        length = padded_length((len(encoded.input_ids[index]) for index in indices), limit=encoded.max_length)
         input_ids = np.full((len(indices), length), pad, dtype=np.int64)
         token_types = np.zeros_like(input_ids)
         mask = np.zeros_like(input_ids)
