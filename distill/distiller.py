@@ -1,5 +1,8 @@
 """One stage at work: a student, its projection, and the loss terms against a teacher."""
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -72,6 +75,19 @@ class Distiller(Objective):
 
     def _need_layers(self) -> bool:
         return self._needs("hidden") or self._needs("attention")
+
+
+@contextlib.contextmanager
+def without_dropout(model: nn.Module) -> Iterator[None]:
+    """No unit of `model` is dropped within the block; its configuration and its later training keep their dropout."""
+    parts = [(part, part.p) for part in model.modules() if isinstance(part, nn.Dropout)]
+    for part, _ in parts:
+        part.p = 0.0
+    try:
+        yield
+    finally:
+        for part, share in parts:
+            part.p = share
 
 
 def _layers(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel | None) -> tuple[int, ...]:

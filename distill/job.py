@@ -1,5 +1,6 @@
 """One student trained once: its stages in order, each resumable, and its answers to the evaluation split."""
 
+import contextlib
 import dataclasses
 import json
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from transformers import PreTrainedModel
 from common.artifact import CardText, save
 from common.files import new_folder, write_json
 from common.progress import say
-from distill.distiller import Distiller, fitted_projection, width
+from distill.distiller import Distiller, fitted_projection, width, without_dropout
 from distill.layers import layer_map
 from distill.stages import Stage
 from distill.terms import TERMS
@@ -147,11 +148,16 @@ def _run_stage(
     )
     precision = resolve_precision(shared.precision)
     batches, ids = _batches(stage, job, prepared, shared)
-    with only_rows(student, ids):
+    with only_rows(student, ids), contextlib.nullcontext() if stage.dropout else without_dropout(student):
         outcome = train(
             distiller,
             batches,
-            stage.loop(seed=job.seed, precision=precision, checkpoint_every=shared.checkpoint_every),
+            stage.loop(
+                examples=len(batches.lengths),
+                seed=job.seed,
+                precision=precision,
+                checkpoint_every=shared.checkpoint_every,
+            ),
             folder,
             label=f"{job.name}: {stage.name}",
             evaluate=(lambda: prepared.score(student, "select", precision)) if stage.select else None,

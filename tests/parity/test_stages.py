@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers import BertForSequenceClassification, PreTrainedModel
 
 from common.errors import UserError
-from distill.distiller import Distiller, fitted_projection
+from distill.distiller import Distiller, fitted_projection, without_dropout
 from distill.stages import RECIPES, Stage, scaled, twin_recipe
 from teacher.data import Example, TaskData
 from teacher.tasks import task_for
@@ -166,6 +166,7 @@ def test_recipes_scale_and_their_twin_has_as_many_task_epochs() -> None:
     assert stages[0].steps == whole[0].steps // 2
     (twin,) = twin_recipe(stages)
     assert twin.losses == {"hard": 1.0}
+    assert twin.dropout
     assert twin.epochs == sum(stage.epochs for stage in stages if stage.data == "train")
 
 
@@ -177,3 +178,19 @@ def test_a_stage_that_cannot_be_is_refused() -> None:
         dataclasses.replace(good, losses={"soft": 1.0})
     with pytest.raises(UserError, match="no teacher"):
         Stage(name="x", description="", teacher="none", data="train", losses={"soft": 1.0}, learning_rate=1e-4)
+
+
+def test_a_stage_is_as_long_as_its_epochs_but_no_longer_than_its_limit() -> None:
+    options = {"seed": 0, "precision": "fp32", "checkpoint_every": 10}
+    stage = dataclasses.replace(RECIPES["tiny"]()[1], epochs=2.0, most_steps=50, batch_size=10)
+    assert stage.loop(examples=101, **options).steps == 22
+    assert stage.loop(examples=1000, **options).steps == 50
+    assert dataclasses.replace(stage, steps=7).loop(examples=1000, **options).steps == 7
+
+
+def test_without_dropout_is_undone(tiny_bert: Callable[..., BertForSequenceClassification]) -> None:
+    model = tiny_bert().train()
+    ids = torch.randint(5, 100, (2, 6))
+    with without_dropout(model):
+        assert torch.equal(model(ids).logits, model(ids).logits)
+    assert not torch.equal(model(ids).logits, model(ids).logits)
