@@ -13,16 +13,23 @@ from teacher.batches import Batches, padded_length
 from teacher.corpus import load_corpus
 from teacher.data import TaskData
 
+MOST_DOCUMENTS = 200_000
+"""Read of a corpus: a stage on general text needs some thousand of them."""
+
 
 def documents_for(source: str, data: TaskData, limit: int) -> list[str]:
-    """Up to `limit` documents as running text. "task" takes the training texts without their labels."""
+    """`limit` documents at most as running text, drawn from all; "task" takes the training texts without labels.
+
+    The draw does not depend on the run's seed: every seed of a student reads the same text.
+    """
     if source == "task":
         texts = [" ".join(filter(None, (example.text, example.pair))) for example in data.splits["train"]]
     else:
-        texts = [" ".join(document) for document in itertools.islice(load_corpus(source), limit)]
+        texts = [" ".join(document) for document in itertools.islice(load_corpus(source), MOST_DOCUMENTS)]
     if not texts:
         raise UserError(f"--text {source}: no text in it")
-    return texts[:limit]
+    chosen = np.random.default_rng(0).permutation(len(texts))[:limit]
+    return [texts[index] for index in sorted(chosen)]
 
 
 def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[np.ndarray]:
