@@ -40,6 +40,8 @@ def run_command(
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped. The same command with --resume goes on from the last checkpoint.", file=sys.stderr)
+        print(
+            "stopped. Checkpoints are kept: the same command goes on, with --resume where it has that.", file=sys.stderr
+        )
         return 130
     return 0

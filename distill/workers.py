@@ -3,6 +3,7 @@
 import concurrent.futures
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -51,6 +52,8 @@ def _run_side_by_side(waiting: Sequence[Job], shared: Shared, workers: int) -> N
 
 
 def _start_worker(parent: int, threads: int, lines: "multiprocessing.sharedctypes.Synchronized[int]") -> None:
+    # Ctrl-C reaches every process of a terminal: the parent alone answers it, and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     with lines.get_lock():
         take_line(lines.value)
