@@ -11,6 +11,9 @@ from e2e.conftest import kill_when, run
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from common.command import run_command
+from distill.config import RunConfig
+from distill.run import main
 from reports.record import Record
 from teacher.data import load_task
 
@@ -126,52 +129,50 @@ def test_an_interrupted_run_of_others_is_left_alone(tmp_path: Path, reviews: Pat
     ],
 )
 def test_a_mistake_gives_one_message_and_code_2(
-    tmp_path: Path, reviews: Path, encoder: Path, changes: list[str], words: list[str]
+    tmp_path: Path,
+    reviews: Path,
+    encoder: Path,
+    changes: list[str],
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    message = run(*_options(tmp_path, reviews, encoder), *changes, code=2)
+    message = _mistake(capsys, *_options(tmp_path, reviews, encoder), *changes)
     assert all(word in message for word in words), message
     assert not list((tmp_path / "runs").glob("*/record.json"))
 
 
-def test_a_teacher_whose_labels_differ_is_refused(tmp_path: Path, reviews: Path, encoder: Path, tiny_bert) -> None:
+def _mistake(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What the command says on standard error; in this process, since starting another takes seconds."""
+    try:
+        code: object = run_command(main, RunConfig, arguments=[str(argument) for argument in arguments[1:]])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    return capsys.readouterr().err
+
+
+def test_a_teacher_whose_labels_differ_is_refused(
+    tmp_path: Path, reviews: Path, encoder: Path, tiny_bert, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = tmp_path / "other"
     shutil.copytree(encoder, other)
     tiny_bert(layers=4, labels=2, id2label={0: "spam", 1: "ham"}, label2id={"spam": 0, "ham": 1}).save_pretrained(other)
-    message = run(*_options(tmp_path, reviews, other), code=2)
+    message = _mistake(capsys, *_options(tmp_path, reviews, other))
     assert "spam, ham" in message
     assert "negative, positive" in message
 
 
-def test_a_teacher_with_swapped_labels_is_put_in_order(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    """The same teacher with its outputs, names included, in the other order gives the same quality."""
-    options = _options(tmp_path, reviews, encoder)
-    run(*options, "--student", "distil", "--no-twins")
-    (teacher,) = (tmp_path / "runs" / "teachers").iterdir()
-    swapped = AutoModelForSequenceClassification.from_pretrained(teacher / "model")
-    with torch.no_grad():
-        swapped.classifier.weight.copy_(swapped.classifier.weight.flip(0))
-        swapped.classifier.bias.copy_(swapped.classifier.bias.flip(0))
-    swapped.config.id2label, swapped.config.label2id = {0: "positive", 1: "negative"}, {"positive": 0, "negative": 1}
-    shutil.copytree(teacher / "model", tmp_path / "swapped")
-    swapped.save_pretrained(tmp_path / "swapped")
-    options[options.index(encoder)] = tmp_path / "swapped"
-    output = run(*options, "--student", "distil", "--no-twins")
-    first, second = (
-        Record.load(tmp_path / "runs" / name / "record.json") for name in ("reviews-distil", "reviews-distil-2")
-    )
-    assert first.model("teacher").quality.value == second.model("teacher").quality.value > 0.9
-    assert "warning" not in output
-
-
-def test_a_classifier_without_a_trained_head_is_refused(tmp_path: Path, reviews: Path, encoder: Path) -> None:
+def test_a_classifier_without_a_trained_head_is_refused(
+    tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = json.loads((encoder / "config.json").read_text())
     labels = {"id2label": {"0": "negative", "1": "positive"}, "label2id": {"negative": 0, "positive": 1}}
     (encoder / "config.json").write_text(
         json.dumps(config | labels | {"architectures": ["BertForSequenceClassification"]})
     )
-    message = run(*_options(tmp_path, reviews, encoder), code=2)
+    message = _mistake(capsys, *_options(tmp_path, reviews, encoder))
     assert "untrained head" in message
-    assert "classifier.weight" in message or "weights are missing" in message
+    assert "classifier" in message
 
 
 def test_help_teaches() -> None:

@@ -130,6 +130,29 @@ def test_a_new_head_is_drawn_from_the_seed(
     assert torch.equal(state, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("names", [("yes", "no"), ("YES", "No"), ("LABEL_0", "LABEL_1")])
+def test_a_teachers_labels_are_put_in_the_datas_order(
+    names: tuple[str, str],
+    tiny_bert: Callable[..., BertForSequenceClassification],
+    tiny_tokenizer: BertTokenizerFast,
+    tmp_path: Path,
+) -> None:
+    """By name; names that say nothing are taken in order."""
+    teacher = tiny_bert(
+        labels=2, id2label=dict(enumerate(names)), label2id={name: index for index, name in enumerate(names)}
+    )
+    teacher.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    loaded = load_for_task(str(tmp_path), _task(TEXTS), 0)
+    ids = torch.tensor([[2, 80, 90, 3]])
+    swapped = names[0].casefold() == "yes"
+    with torch.no_grad():
+        expected = teacher(ids).logits.flip(-1) if swapped else teacher(ids).logits
+        assert torch.equal(loaded.model(ids).logits, expected)
+    assert loaded.finetuned
+    assert loaded.model.config.id2label == {0: "no", 1: "yes"}
+
+
 @pytest.mark.parametrize(
     ("source", "words"),
     [
