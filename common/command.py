@@ -1,6 +1,7 @@
 """Command lines from configuration dataclasses."""
 
 import importlib.util
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -31,6 +32,9 @@ def run_command(
     )
     program = f"python -m {spec.name}" if spec is not None else None
     description = (config.__doc__ or "").strip() + (f"\n\nExamples:\n{examples}" if examples else "")
+    # A shell that starts a command in the background has it ignore Ctrl-C; and a polite kill should end it as cleanly.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         options = tyro.cli(
             config, prog=program, description=description, args=arguments, config=(tyro.conf.OmitArgPrefixes,)

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -11,26 +12,31 @@ from typing import Any
 
 from common.errors import UserError
 
+_FULL = "no space left on the disk while writing"
+_AGAIN = "free some space, then give the same command again, with --resume where it has that"
+_CANNOT_WRITE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
+    errno.ENAMETOOLONG,
+)
+
 
 @contextlib.contextmanager
 def explain_full_disk(target: Path) -> Iterator[None]:
-    """Turn "no space left" and "read-only" into a message that says what was being written and what to do."""
+    """Turn "no space left", "read-only" and their like into a message that says what was being written."""
     try:
         yield
+    except UserError:
+        raise
     except OSError as error:
-        # safetensors raises its own error class with the same words and no errno, so that is matched by text below.
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(
-                f"no space left on the disk while writing {target}: free some space and run again"
-            ) from error
-        if error.errno in (errno.EACCES, errno.EROFS):
-            raise UserError(f"cannot write {target}: {error.strerror}. Choose another folder with --out") from error
+            raise UserError(f"{_FULL} {target}: {_AGAIN}") from error
+        if error.errno in _CANNOT_WRITE:
+            raise UserError(f"cannot write {target}: {error.strerror}. Choose another place for the output") from error
         raise
     except Exception as error:
+        # safetensors has an error class of its own, with the same words and no errno.
         if "No space left" in str(error):
-            raise UserError(
-                f"no space left on the disk while writing {target}: free some space and run again"
-            ) from error
+            raise UserError(f"{_FULL} {target}: {_AGAIN}") from error
         raise
 
 
@@ -44,9 +50,9 @@ def _sync(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` as UTF-8 to `path`: a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with explain_full_disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("w", encoding="utf-8") as stream:
                 stream.write(text)
@@ -69,12 +75,11 @@ def new_folder(path: Path) -> Iterator[Path]:
     An earlier folder of that name is replaced only at the end, by two renames. The caller decides beforehand whether
     replacing is right.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with explain_full_disk(path):
-            temporary.mkdir()
+            temporary.mkdir(parents=True)
             yield temporary
             for file in temporary.rglob("*"):
                 if file.is_file():
@@ -92,3 +97,21 @@ def _replace_folder(new: Path, path: Path) -> None:
     os.rename(new, path)
     _sync(path.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def sole_use(folder: Path) -> Iterator[None]:
+    """Hold `folder` for this process alone; a lock ends with its process, however that ends.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    with explain_full_disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(f"{folder} is in use by another process: wait for it, or choose another name") from error
+        yield

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ from teacher.prepare import Prepared, predict_logits
 TEACHER = "teacher"
 
 
-def compared(config: RunConfig, run: Path, teacher: Teacher, jobs: Sequence[Job], *, seconds: float) -> Record:
-    """The record of a run whose jobs are all finished."""
+def compared(
+    config: RunConfig, run: Path, teacher: Teacher, jobs: Sequence[Job], *, notes: Sequence[str], started: float
+) -> Record:
+    """The record of a run whose jobs are all finished; `started` is time.monotonic() of its first moment."""
     groups = [list(group) for _, group in itertools.groupby(sorted(jobs, key=_row_name), key=_row_name)]
     groups.sort(key=lambda group: jobs.index(group[0]))
     students = {_row_name(group[0]): load(group[0].model_folder)[0] for group in groups if not group[0].twin}
@@ -47,12 +50,12 @@ def compared(config: RunConfig, run: Path, teacher: Teacher, jobs: Sequence[Job]
             seeds=range(config.distilling.seeds),
             threads=threads_each(len(jobs), config.distilling.workers),
             precision=resolve_precision(config.precision),
-            wall_seconds=seconds,
+            wall_seconds=time.monotonic() - started,
             argv=sys.argv,
         ),
         task=_task_card(teacher.prepared),
         models=tuple(cards),
-        notes=_notes(teacher.prepared),
+        notes=(*notes, *teacher.prepared.truncations()),
     )
 
 
@@ -239,12 +242,4 @@ def _task_card(prepared: Prepared) -> TaskCard:
         fingerprint=data.fingerprint,
         sources=dict(data.sources),
         notes=data.notes,
-    )
-
-
-def _notes(prepared: Prepared) -> tuple[str, ...]:
-    return tuple(
-        f"{encoded.truncated:,} of {len(encoded):,} {name} texts were longer than {prepared.max_length} pieces and cut"
-        for name, encoded in prepared.splits.items()
-        if encoded.truncated
     )

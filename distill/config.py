@@ -1,5 +1,6 @@
 """The options of the main command."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,8 +36,8 @@ class DistilOptions:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.budget <= 0:
-            problems.append(f"--budget {self.budget}: expected more than 0")
+        if not 0 < self.budget < math.inf:
+            problems.append(f"--budget {self.budget}: expected a number above 0")
         if self.seeds < 1:
             problems.append(f"--seeds {self.seeds}: expected at least 1")
         if self.jobs < 0:
@@ -93,7 +94,7 @@ class RunConfig:
             for name in self.students:
                 family = student_preset(name, BertConfig()).family
                 if start not in STARTS[family]:
-                    raise unknown_name(f"start for {name}", start, STARTS[family])
+                    raise unknown_name(f"--start for {name}", start, STARTS[family])
 
     @property
     def students(self) -> tuple[str, ...]:

@@ -23,7 +23,9 @@ from students.activations import gather_activations
 from students.build import build_student
 from students.presets import StudentConfig
 from teacher.batches import Batches
+from teacher.checkpoint import Checkpoints
 from teacher.data import TaskData
+from teacher.head import standardised_head
 from teacher.loop import Outcome, resolve_precision, train
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.rows import only_rows
@@ -38,6 +40,8 @@ class Shared:
     data: TaskData
     teacher: str
     """Folder of the fine-tuned teacher."""
+    teacher_origin: str
+    """Where it comes from, in words."""
     teacher_logits: Path
     """Its logits on the training split, .npy."""
     pretrained: str | None
@@ -101,13 +105,15 @@ def run_job(job: Job, shared: Shared) -> None:
         card=CardText(
             title=f"{task.data.name}: {job.student.name}",
             description=_describe(job),
-            teacher=shared.teacher,
+            teacher=shared.teacher_origin,
             task=task.data.name,
             quality={f"{task.data.metric} (evaluate, n = {len(logits):,})": value},
         ),
     )
     with new_folder(job.folder / "answers") as target:
         np.save(target / "evaluate.npy", logits)
+    for stage in job.stages:
+        Checkpoints.clear(job.folder / stage.name)
     write_json(job.folder / "job.json", {"seed": job.seed, task.data.metric: value})
 
 
@@ -148,7 +154,8 @@ def _run_stage(
     )
     precision = resolve_precision(shared.precision)
     batches, ids = _batches(stage, job, prepared, shared)
-    with only_rows(student, ids), contextlib.nullcontext() if stage.dropout else without_dropout(student):
+    undropped = contextlib.nullcontext() if stage.dropout else without_dropout(student)
+    with only_rows(student, ids), undropped, standardised_head(student, prepared.task):
         outcome = train(
             distiller,
             batches,

@@ -6,25 +6,24 @@ from pathlib import Path
 import numpy as np
 
 from common.command import run_command
-from common.files import new_folder
+from common.errors import UserError
+from common.files import new_folder, sole_use
 from common.progress import say
 from distill.comparison import compared
 from distill.config import RunConfig
 from distill.evaluate import majority
 from distill.job import Job, Shared
-from distill.runs import open_run
+from distill.runs import drop_if_unused, open_run
 from distill.stages import RECIPES, scaled, twin_recipe
 from distill.summary import closing_table
 from distill.workers import run_jobs
-from reports.build import build_reports
+from reports.build import build_reports, check_place
 from students.presets import student_preset, with_start
-from teacher.data import TaskData, describe
+from teacher.data import BUILT_IN, TaskData, describe
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop import resolve_precision
 from teacher.prepare import predict_logits
-from teacher.pretrain import pretrain
-from teacher.pretrain_config import PretrainConfig
-from teacher.sources import minilm_folder
+from teacher.scratch import encoder_for
 from teacher.tasks import task_for
 
 EXAMPLES = """
@@ -39,49 +38,62 @@ def main(config: RunConfig) -> None:
     """The recipe: data, teacher, students, comparison, report."""
     started = time.monotonic()
     resolve_precision(config.precision)
+    check_place(config.reports)
     data = config.data.load()
     run = open_run(config, data.name)
-    say(f"run: {run}")
-    for line in describe(data):
-        say(line)
-    teacher, pretrained = make_teacher(config, data)
-    check_teacher(teacher)
-    shared = Shared(
-        data=data,
-        teacher=str(teacher.folder),
-        teacher_logits=teacher_logits(teacher, run),
-        pretrained=pretrained,
-        text=general_text(config, data),
-        text_length=config.distilling.text_length,
-        max_length=config.data.max_length,
-        precision=config.precision,
-        checkpoint_every=config.checkpoint_every,
-    )
-    jobs = plan(config, teacher, run)
-    run_jobs(jobs, shared, config.distilling.workers)
-    record = compared(config, run, teacher, jobs, seconds=time.monotonic() - started)
-    record.save(run / "record.json")
+    with sole_use(run):
+        say(f"run: {run}")
+        for line in describe(data):
+            say(line)
+        try:
+            teacher, pretrained = make_teacher(config, data)
+            jobs = plan(config, teacher, run)
+        except UserError:
+            drop_if_unused(run)
+            raise
+        notes = check_teacher(teacher)
+        run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, run), config.distilling.workers)
+        record = compared(config, run, teacher, jobs, notes=notes, started=started)
+        record.save(run / "record.json")
     build_reports(config.runs, config.reports, only=run.name if (config.reports / "index.html").exists() else None)
     say(closing_table(record))
     say(f"report: {config.reports / f'{run.name}.html'}")
 
 
+def shared_by_all(config: RunConfig, data: TaskData, teacher: Teacher, pretrained: str | None, run: Path) -> Shared:
+    """What every student's training needs."""
+    return Shared(
+        data=data,
+        teacher=str(teacher.folder),
+        teacher_origin=teacher.origin,
+        teacher_logits=teacher_logits(teacher, run),
+        pretrained=pretrained,
+        text=general_text(config),
+        text_length=config.distilling.text_length,
+        max_length=config.data.max_length,
+        precision=config.precision,
+        checkpoint_every=config.checkpoint_every,
+    )
+
+
 def make_teacher(config: RunConfig, data: TaskData) -> tuple[Teacher, str | None]:
     """The teacher for the task, and where its weights before fine-tuning are (None if it came fine-tuned)."""
-    source = config.teacher
-    if source == "auto":
-        source = "minilm" if minilm_folder() is not None else "scratch"
-        say(f"teacher: {source}" + (" (the extra minilm is not installed)" if source == "scratch" else ""))
-    if source == "scratch":
-        source = str(scratch_encoder(config))
+    teachers = config.runs / "teachers"
+    text = config.distilling.text
+    source = encoder_for(
+        config.teacher,
+        teachers,
+        corpus="pydocs" if text in ("auto", "task") else text,
+        precision=config.precision,
+        checkpoint_every=config.checkpoint_every,
+    )
     task = task_for(data)
     key = teacher_key(source, task, config.finetuning, config.data.max_length, config.precision)
-    folder = config.runs / "teachers" / f"{data.name}-{Path(source).name}-{key}"
     teacher = ready_teacher(
         source,
         task,
         config.finetuning,
-        folder,
+        teachers / f"{data.name}-{Path(source).name}-{key}",
         max_length=config.data.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
@@ -89,45 +101,42 @@ def make_teacher(config: RunConfig, data: TaskData) -> tuple[Teacher, str | None
     return teacher, source if teacher.outcome is not None else None
 
 
-def scratch_encoder(config: RunConfig) -> Path:
-    """A `mini` BERT pretrained here on general text; done once, and gone on with after an interruption."""
-    text = config.distilling.text
-    pretraining = PretrainConfig(
-        corpus="pydocs" if text in ("auto", "task") else text,
-        size="mini",
-        precision=config.precision,
-        checkpoint_every=config.checkpoint_every,
-        resume=True,
-    )
-    name = f"mini-{Path(pretraining.corpus).stem}-{pretraining.steps or pretraining.budget}"
-    return pretrain(pretraining, config.runs / "teachers" / name)
-
-
-def check_teacher(teacher: Teacher) -> None:
-    """Say how good the teacher is before anything is learned from it; warn where a constant answer is as good."""
+def check_teacher(teacher: Teacher) -> tuple[str, ...]:
+    """Say how good the teacher is before anything is learned from it; a warning where a constant answer is as good."""
     prepared = teacher.prepared
+    metric = prepared.task.data.metric
     value = prepared.score(teacher.model, "select", "fp32")
     constant = majority(prepared.task, prepared.splits["select"].labels)
-    metric = prepared.task.data.metric
     say(f"teacher: {metric} {value:.4f} on the selection split (a constant answer: {constant:.4f})")
-    if value <= constant:
-        say("warning: this teacher is no better than always giving the same answer: students can learn nothing from it")
+    if value > constant:
+        return ()
+    warning = "The teacher is no better than always giving the same answer: students can learn nothing from it."
+    say(f"warning: {warning}")
+    return (warning,)
 
 
 def teacher_logits(teacher: Teacher, run: Path) -> Path:
     """The teacher's logits on the training split, computed once a run and kept beside it."""
     path = run / "teacher" / "train.npy"
-    if not path.is_file():
+    if not _whole(path, len(teacher.prepared.splits["train"])):
         with new_folder(path.parent) as target:
             np.save(target / path.name, predict_logits(teacher.model, teacher.prepared, "train"))
     return path
 
 
-def general_text(config: RunConfig, data: TaskData) -> str:
+def _whole(path: Path, rows: int) -> bool:
+    """Whether a file of logits is there, readable, and has a row for every example."""
+    try:
+        return len(np.load(path)) == rows
+    except (OSError, ValueError, EOFError):
+        return False
+
+
+def general_text(config: RunConfig) -> str:
     """Where general text comes from."""
     if config.distilling.text != "auto":
         return config.distilling.text
-    return "pydocs" if data.name.startswith("pydocs") else "task"
+    return "pydocs" if config.data.task in BUILT_IN else "task"
 
 
 def plan(config: RunConfig, teacher: Teacher, run: Path) -> list[Job]:

@@ -4,12 +4,16 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
 from common.files import write_json
+from common.progress import say
 from distill.config import RunConfig
+
+LONGEST_NAME = 120
 
 _NOT_SETTINGS = ("name", "resume", "runs", "reports")
 
@@ -33,8 +37,8 @@ def open_run(config: RunConfig, task: str) -> Path:
         UserError: nothing to resume, or a name that is taken.
     """
     base = config.name or f"{task}-{'-'.join(config.students)}"
-    if base != Path(base).name or base.startswith("."):
-        raise UserError(f"--name {base}: expected a plain folder name")
+    if base != Path(base).name or base.startswith(".") or len(base) > LONGEST_NAME or base == "index":
+        raise UserError(f"--name {base[:120]}: expected a plain folder name of up to {LONGEST_NAME} letters")
     if config.resume:
         return _unfinished(config, base)
     folder = config.runs / base
@@ -57,10 +61,8 @@ def _unfinished(config: RunConfig, base: str) -> Path:
         [config.runs / base] if config.name else list(itertools.takewhile(Path.exists, _numbered(config.runs / base)))
     )
     for folder in reversed(candidates):
-        if not (folder / "config.json").is_file():
-            continue
-        stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        if (folder / "record.json").is_file():
+        stored = _stored(folder)
+        if stored is None or (folder / "record.json").is_file():
             continue
         if stored["key"] == settings_key(config):
             return folder
@@ -70,6 +72,26 @@ def _unfinished(config: RunConfig, base: str) -> Path:
                 f"--resume: {folder} was started with other settings ({changed}): repeat them, or choose another --name"
             )
     raise UserError(f"--resume: no unfinished run of these settings under {config.runs / base}: leave --resume out")
+
+
+def _stored(folder: Path) -> dict[str, Any] | None:
+    """What config.json of a run holds; a damaged one is named and passed over."""
+    path = folder / "config.json"
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return {"key": str(value["key"]), "settings": dict(value["settings"])}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        say(f"{path} is damaged ({error}): this run cannot be gone on with")
+        return None
+
+
+def drop_if_unused(folder: Path) -> None:
+    """Remove the folder of a run that never began, so that its name is free again."""
+    ours = {"config.json", ".lock"}
+    if {path.name for path in folder.iterdir()} <= ours:
+        shutil.rmtree(folder)
 
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> str:

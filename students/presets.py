@@ -114,8 +114,8 @@ def check_teacher(config: PretrainedConfig) -> None:
     """Raise UserError unless the teacher is a BERT encoder with learned absolute positions."""
     if config.model_type != "bert":
         raise UserError(
-            f"the teacher is a {config.model_type!r} model: students are made from BERT teachers (model_type 'bert') "
-            "only, choose another --teacher"
+            f"the teacher's model_type is {config.model_type!r}: students are made from BERT teachers "
+            "(model_type 'bert') only, choose another --teacher"
         )
     if config.is_decoder:
         raise UserError("the teacher is a BERT decoder (is_decoder is true): students are made from encoders only")

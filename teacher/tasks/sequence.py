@@ -80,4 +80,8 @@ class Regression(Task):
         }
 
     def constant_prediction(self) -> float:
-        return float(np.mean([example.label for example in self.data.splits["train"]]))
+        return self.label_scale()[0]
+
+    def label_scale(self) -> tuple[float, float]:
+        values = [example.label for example in self.data.splits["train"]]
+        return float(np.mean(values)), float(np.std(values)) or 1.0

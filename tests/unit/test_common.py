@@ -88,7 +88,7 @@ def test_failure_in_the_block_leaves_the_old_folder(tmp_path: Path) -> None:
     ("error", "says"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "no space left"),
-        (OSError(errno.EROFS, "Read-only file system"), "Choose another folder with --out"),
+        (OSError(errno.EROFS, "Read-only file system"), "Choose another place for the output"),
         (OSError(errno.EACCES, "Permission denied"), "Permission denied"),
         (RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"), "no space left"),
     ],

@@ -1,12 +1,15 @@
 """Run folders: names, resuming, and leaving others' files alone."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
+from common.files import sole_use
 from distill.config import DistilOptions, RunConfig
-from distill.runs import open_run, settings_key
+from distill.runs import drop_if_unused, open_run, settings_key
 
 
 def _config(tmp_path: Path, **changes: object) -> RunConfig:
@@ -62,3 +65,30 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
         _config(tmp_path, student="tiny,tiny")
     with pytest.raises(UserError, match=r"--budget 0.*--seeds 0"):
         DistilOptions(budget=0, seeds=0)
+
+
+def test_a_damaged_settings_file_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = open_run(_config(tmp_path), "pydocs"), open_run(_config(tmp_path), "pydocs")
+    (second / "config.json").write_text('{"key": ')
+    assert open_run(_config(tmp_path, resume=True), "pydocs") == first
+    assert "pydocs-tiny-2/config.json is damaged" in capsys.readouterr().out
+
+
+def test_a_run_that_never_began_frees_its_name(tmp_path: Path) -> None:
+    unused, used = open_run(_config(tmp_path), "pydocs"), open_run(_config(tmp_path), "pydocs")
+    (used / "tiny").mkdir()
+    drop_if_unused(unused)
+    drop_if_unused(used)
+    assert not unused.exists()
+    assert used.exists()
+
+
+def test_a_run_is_held_by_one_process(tmp_path: Path) -> None:
+    code = "import sys, pathlib, common.files as files\nwith files.sole_use(pathlib.Path(sys.argv[1])): pass"
+    with sole_use(tmp_path / "run"):
+        held = subprocess.run(
+            [sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, check=False
+        )
+    free = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, check=False)
+    assert "is in use by another process" in held.stderr
+    assert free.returncode == 0

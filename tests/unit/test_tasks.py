@@ -12,6 +12,7 @@ from common.errors import UserError, unknown_name
 from teacher.batches import padded_length
 from teacher.data import Example, TaskData
 from teacher.finetune import Supervised, claim, finetune
+from teacher.head import standardised_head, start_in_label_units
 from teacher.loop import LoopConfig, train
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.rows import only_rows
@@ -191,3 +192,45 @@ def test_a_folder_is_claimed_once(tmp_path: Path) -> None:
 
 def test_an_unknown_kind_of_task_names_the_known_ones() -> None:
     assert "regression" in str(unknown_name("kind of task", "regresion", ["regression", "classification"]))
+
+
+def test_a_regression_head_is_trained_in_standard_units_and_kept_in_the_labels(
+    tiny_bert: Callable[..., BertForSequenceClassification],
+    tiny_tokenizer: BertTokenizerFast,
+    tmp_path: Path,
+) -> None:
+    values = [100.0, 200.0, 100.0, 200.0, 100.0, 200.0] * 8
+    rows = tuple(Example("bad poor boring" if value < 150 else "good great funny", None, value) for value in values)
+    data = TaskData(
+        name="toy",
+        kind="regression",
+        labels=(),
+        metric="pearson_spearman",
+        origins={},
+        fingerprint="",
+        sources={},
+        splits={"train": rows, "select": rows, "evaluate": rows},
+    )
+    prepared = prepare(task_for(data), tiny_tokenizer, 32)
+    model = tiny_bert(labels=1, problem_type="regression")
+    before = predict_logits(model, prepared, "evaluate")
+    with standardised_head(model, prepared.task):
+        assert np.allclose(predict_logits(model, prepared, "evaluate"), before, atol=1e-4)
+    assert np.allclose(predict_logits(model, prepared, "evaluate"), before, atol=1e-4)
+    start_in_label_units(model, prepared.task)
+    finetune(model, prepared, LoopConfig(learning_rate=3e-3, epochs=20, precision="fp32"), 8, tmp_path, label="x")
+    scores = prepared.metrics(predict_logits(model, prepared, "evaluate"), "evaluate")
+    assert scores["rmse"] < 25  # the deviation is 50; without standard units it stays above 100
+    assert type(model.classifier) is torch.nn.Linear
+
+
+def test_a_folder_without_its_tokenizer_is_refused(
+    tiny_bert: Callable[..., BertModel], tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+) -> None:
+    tiny_bert(model_class=BertModel).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="has no tokenizer"):
+        load_for_task(str(tmp_path), _task(TEXTS), 0)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    tiny_bert(model_class=BertModel, vocab_size=50).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="do not fit"):
+        load_for_task(str(tmp_path), _task(TEXTS), 0)

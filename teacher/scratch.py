@@ -1,0 +1,29 @@
+"""Which encoder a teacher is fine-tuned from, and one pretrained here from nothing where that is asked for."""
+
+from pathlib import Path
+
+from common.progress import say
+from teacher.pretrain import pretrain
+from teacher.pretrain_config import PretrainConfig
+from teacher.sources import minilm_folder
+
+
+def encoder_for(source: str, folder: Path, *, corpus: str, precision: str, checkpoint_every: int) -> str:
+    """`source` with "auto" and "scratch" resolved, which a model folder or hub id is not.
+
+    Args:
+        source: auto (minilm where its package is installed, else scratch), scratch, or anything else as it is.
+        folder: where a pretrained encoder is kept, for every later use of the same settings.
+        corpus: the text it is pretrained on.
+        precision: "auto", "fp32" or "bf16".
+        checkpoint_every: steps.
+    """
+    if source == "auto":
+        source = "minilm" if minilm_folder() is not None else "scratch"
+        say(f"teacher: {source}" + (" (the extra minilm is not installed)" if source == "scratch" else ""))
+    if source != "scratch":
+        return source
+    config = PretrainConfig(
+        corpus=corpus, size="mini", precision=precision, checkpoint_every=checkpoint_every, resume=True
+    )
+    return str(pretrain(config, folder / f"{config.size}-{Path(corpus).stem}-{config.budget}"))
