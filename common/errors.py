@@ -16,8 +16,10 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> UserError:
 
     >>> str(unknown_name("student", "tiney", ["tiny", "distil"]))
     "unknown student 'tiney': did you mean 'tiny'? Known: distil, tiny"
+    >>> str(unknown_name("column", "body", ["text", "label"]))
+    "unknown column 'body'. Known: label, text"
     """
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(repr(match) for match in near)}? " if near else ""
-    return UserError(f"unknown {what} {name!r}: {hint}Known: {', '.join(known)}")
+    hint = f": did you mean {' or '.join(repr(match) for match in near)}?" if near else "."
+    return UserError(f"unknown {what} {name!r}{hint} Known: {', '.join(known)}")

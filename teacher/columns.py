@@ -1,10 +1,12 @@
 """Which column is the text, the pair and the label: given by name, by common names, or by what the columns hold."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.errors import UserError, unknown_name
+from teacher.labels import nearly_all
 from teacher.readers import Table
 
 
@@ -47,11 +49,21 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the user named."""
+    """What the user named.
+
+    Raises:
+        UserError: two roles for one column.
+    """
 
     text: str | None = None
     pair: str | None = None
     label: str | None = None
+
+    def __post_init__(self) -> None:
+        roles = (("text", self.text), ("pair", self.pair), ("label", self.label))
+        for (one, name), (other, same) in itertools.combinations(roles, 2):
+            if name is not None and name == same:
+                raise UserError(f"--{one}-column and --{other}-column are the same column, {name!r}: name two")
 
     def names(self) -> list[str]:
         return [name for name in (self.text, self.pair, self.label) if name is not None]
@@ -125,7 +137,8 @@ def _label(table: Table, names: list[str], records: list[list[str]], header: boo
                 if _plain(name) == wanted:
                     return name
     values = {name: [record[names.index(name)] for record in records] for name in free}
-    candidates = [name for name in free if _plain(name) not in _OTHER_NAMES and _looks_like_labels(values[name])]
+    plausible = [name for name in free if _plain(name) not in _OTHER_NAMES and name not in table.nested]
+    candidates = [name for name in plausible if _looks_like_labels(values[name])]
     if len(names) == 2 and len(candidates) == 2:
         candidates = [min(candidates, key=lambda name: (len(set(values[name])), sum(map(len, values[name]))))]
     if len(candidates) != 1:
@@ -135,10 +148,11 @@ def _label(table: Table, names: list[str], records: list[list[str]], header: boo
 
 
 def _looks_like_labels(values: Sequence[str]) -> bool:
-    """Few short values that repeat, or numbers with decimals."""
+    """Few short values that repeat, or numbers with decimals (nearly all: the others are told as faults later)."""
     if max(map(len, values)) > _LONGEST_LABEL:
         return False
-    if all(_NUMBER.fullmatch(value.strip()) for value in values) and any("." in value for value in values):
+    numbers = [bool(_NUMBER.fullmatch(value.strip())) for value in values]
+    if nearly_all(numbers) and any("." in value for value, number in zip(values, numbers, strict=True) if number):
         return True
     return len(set(values)) < len(values) and len(set(values)) <= max(2, len(values) // 2)
 

@@ -14,7 +14,7 @@ from teacher.columns import Asked
 from teacher.glue import GLUE, glue_name
 from teacher.labels import class_indices, settle_labels
 from teacher.local import load_path
-from teacher.raw import RawTask
+from teacher.raw import RawTask, counted
 from teacher.readers import EXTENSIONS
 from teacher.splits import cap_rows, remove_leaks, resolve_splits
 
@@ -68,6 +68,11 @@ def load_task(
 ) -> TaskData:
     """Load a task, check it, and split it.
 
+    Labels that are words are classes, and so are whole numbers, "0.0" among them, of up to 30 different values.
+    Numbers are a regression when some have a fraction or when there are more than 30 different ones; a label among
+    them that is none (at most one in 20 rows, else all are classes) is then an error. GLUE tasks have what GLUE says.
+    To have classes where the labels are such numbers, write them as words: "c17" for "17".
+
     Args:
         task: "pydocs", "pydocs-pair", a GLUE name, a path, or a hub id ("org/name", "name/config").
         rows: training rows at most, drawn by class; None: the task's own default (12,000 for pydocs, else all).
@@ -95,10 +100,12 @@ def load_task(
 
 def describe(task: TaskData) -> list[str]:
     """A few lines for people: what the task is, its rows, its largest class, and what loading did."""
-    classes = f"{len(task.labels)} classes" if task.labels else "numbers"
+    classes = counted(len(task.labels), "class", "classes") if task.labels else "numbers"
     pairs = "pairs" if task.splits["train"][0].pair is not None else "single texts"
     lines = [f"task {task.name}: {task.kind} of {pairs}, {classes}, metric {task.metric}"]
-    lines += [f"  {split:9}{len(rows):>9,} rows  {task.origins[split]}" for split, rows in task.splits.items()]
+    lines += [
+        f"  {split:9}{counted(len(rows), 'row'):>14}  {task.origins[split]}" for split, rows in task.splits.items()
+    ]
     if task.labels:
         label, count = Counter(row.label for row in task.splits["train"]).most_common(1)[0]
         share = sum(row.label == label for row in task.splits["evaluate"]) / len(task.splits["evaluate"])
@@ -133,7 +140,10 @@ def _glue_folder(task: str, data_dir: Path) -> Path:
     """The folder of a GLUE task below `data_dir`, in any spelling of its name, or `data_dir` itself."""
     name = glue_name(task)
     if name is None:
-        raise UserError(f"--data-dir goes with a GLUE task, and {unknown_name('GLUE task', task, GLUE)}")
+        path = next((path for path in (Path(task), data_dir / task) if path.exists()), Path(task))
+        if path.exists() or path.suffix.lower() in (*EXTENSIONS, ".gz"):
+            raise UserError(f"--data-dir is for GLUE tasks only: leave it out and give --task {path}")
+        raise UserError(f"--data-dir is for GLUE tasks only: {unknown_name('GLUE task', task, GLUE)}")
     if not data_dir.is_dir():
         raise UserError(f"--data-dir {data_dir} is not a folder")
     for folder in sorted(data_dir.iterdir()):

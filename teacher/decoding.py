@@ -15,6 +15,23 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff]")
 _MEANT = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).decode("cp1252", errors="ignore"))}
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MARK = b"\x1f\x8b"
+_BINARY_MARKS = {
+    b"PAR1": "a parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\xd0\xcf\x11\xe0": "a binary Office file such as xls",
+    b"%PDF-": "a PDF file",
+    b"SQLite format 3\x00": "an SQLite file",
+}
+_ARCHIVE_MARKS = {
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"BZh91AY&SY": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"\x28\xb5\x2f\xfd": "a zstd archive",
+}
+_CONTROL_BYTES = bytes({*range(0x09), *range(0x0E, 0x20), 0x7F})
+_MOST_CONTROL = 0.05
+"""Share of control characters from which bytes are no text; any bytes at random have 11 %."""
 DOCUMENTATION = re.compile(r"(?i)(readme|licen[cs]e|provenance|notice|copying|changelog|authors|citation)\b")
 """Names of files that lie beside data and are none."""
 
@@ -67,13 +84,14 @@ def read_text(path: Path, oddities: Oddities) -> tuple[str, bytes]:
     """A whole file, gzip unpacked, byte order mark and CR removed, and its raw bytes.
 
     Raises:
-        UserError: missing, unreadable, empty, UTF-16, or a broken gzip.
+        UserError: missing, unreadable, empty, UTF-16, binary, or a broken gzip.
     """
     with explain_reading(path):
         raw = path.read_bytes()
         content = gzip.decompress(raw) if raw.startswith(_GZIP_MARK) else raw
     content = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     _refuse_utf16(path, content[:2])
+    _refuse_binary(path, content)
     if not content.strip():
         raise UserError(f"{path} is empty: rows of text and labels were expected")
     try:
@@ -99,6 +117,22 @@ def stream_lines(path: Path, oddities: Oddities) -> Iterator[str]:
 def _refuse_utf16(path: Path, start: bytes) -> None:
     if start in _WIDE_MARKS:
         raise UserError(f"{path} is UTF-16: save it as UTF-8 (iconv -f utf-16 -t utf-8)")
+
+
+def _refuse_binary(path: Path, content: bytes) -> None:
+    archive = next((kind for mark, kind in _ARCHIVE_MARKS.items() if content.startswith(mark)), None)
+    kind = next((kind for mark, kind in _BINARY_MARKS.items() if content.startswith(mark)), None)
+    if content[257:262] == b"ustar":
+        archive = "a tar archive"
+    elif archive == "a zip archive" and b"xl/" in content:
+        archive, kind = None, "a binary Excel file"
+    if archive:
+        raise UserError(f"{path} is {archive}: unpack it and give the csv, tsv or jsonl file in it")
+    start = content[:65536]
+    if kind is None and len(start) - len(start.translate(None, _CONTROL_BYTES)) > _MOST_CONTROL * len(start):
+        kind = "a binary file"
+    if kind:
+        raise UserError(f"{path} is {kind}, not text: save it as csv (UTF-8), tsv or jsonl")
 
 
 @contextlib.contextmanager

@@ -14,18 +14,19 @@ from teacher.decoding import Oddities
 from teacher.glue import GLUE
 from teacher.local import PART_WORDS, read_rows
 from teacher.raw import RawTask
-from teacher.readers import Table
+from teacher.readers import Table, first_nested
 
 GLUE_ON_THE_HUB = "nyu-mll/glue"
+NOT_THERE = "there is no such data set, or it is private"
+UNREACHABLE = "the hub cannot be reached (no network, or offline mode), and its cache does not hold the data set"
 
 
 def load_glue(name: str) -> RawTask:
     """A GLUE task from the hub, with its own columns, metric and class names."""
     task = GLUE[name]
     columns = Columns(text=task.hub_text or task.text, pair=task.hub_pair or task.pair, label="label", header=True)
-    raw = _to_raw(
-        name, _download([(GLUE_ON_THE_HUB, name)], f"--task PATH or --data-dir with the {name} files"), columns
-    )
+    instead = f"Without a network use --task PATH or --data-dir with the {name} files"
+    raw = _to_raw(name, _download(name, [(GLUE_ON_THE_HUB, name)], instead), columns)
     raw.metric, raw.labels, raw.kind = task.metric, task.labels, "classification" if task.labels else "regression"
     return raw
 
@@ -40,7 +41,8 @@ def load_hub(identifier: str, asked: Asked) -> RawTask:
     attempts: list[tuple[str, str | None]] = [(identifier, None)] if len(front) < 2 else []
     if front:
         attempts.append(("/".join(front), last))
-    return _to_raw(last, _download(attempts, "--task PATH with files of your own"), None, asked)
+    instead = "There is no file or folder of this name here either. Without a network use --task PATH"
+    return _to_raw(last, _download(identifier, attempts, instead), None, asked)
 
 
 def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
@@ -54,6 +56,10 @@ def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
     try:
         with _offline_if_unreachable():
             return datasets.load_dataset(identifier, config, **options)
+    except datasets.exceptions.DatasetNotFoundError as error:
+        raise UserError(NOT_THERE) from error
+    except ConnectionError as error:
+        raise UserError(UNREACHABLE) from error
     except Exception as error:  # The library lets errors of its http client, file system and parsers through.
         reason = " ".join(str(error).split())[:160] or type(error).__name__
         raise UserError(reason) from error
@@ -87,14 +93,16 @@ def _resolves(host: str | None) -> bool:
         return False
 
 
-def _download(attempts: list[tuple[str, str | None]], instead: str) -> Any:
-    failures = []
+def _download(asked: str, attempts: list[tuple[str, str | None]], instead: str) -> Any:
+    """The first reading of an id that names something. Of readings that name nothing the user need not hear."""
+    failures: list[str] = []
     for identifier, config in attempts:
         try:
             return open_dataset(identifier, config)
         except UserError as error:
-            failures.append(f"{identifier}{f' with configuration {config}' if config else ''}: {error}")
-    raise UserError(f"cannot load from the hub ({'; '.join(failures)}). Without a network use {instead}")
+            failures.append(str(error).rstrip("."))
+    telling = [failure for failure in failures if failure != NOT_THERE] or failures
+    raise UserError(f"cannot load {asked!r} from the hub: {'; '.join(dict.fromkeys(telling))}. {instead}")
 
 
 def _to_raw(name: str, data: Any, columns: Columns | None, asked: Asked | None = None) -> RawTask:
@@ -108,6 +116,7 @@ def _to_raw(name: str, data: Any, columns: Columns | None, asked: Asked | None =
         split = splits[part]
         table = _table(f"{name}:{split}", data[split])
         columns = columns or find_columns(table, asked or Asked())
+        raw.label_column = str(columns.label)
         label = columns.label
         if part != "train" and label in data[split].column_names and _unlabelled(data[split], label):
             raw.notes.append(f"{split} of the hub has no labels, so it is not used")
@@ -134,14 +143,16 @@ def _parts(data: Any) -> dict[str, str]:
 
 def _table(where: str, split: Any) -> Table:
     """Columns as text; class labels by name."""
-    columns = {}
+    columns: dict[str, list[str]] = {}
+    nested: dict[str, int] = {}
     for column, feature in split.features.items():
         values = split[column][:]
+        nested |= first_nested({column: values})
         names = getattr(feature, "names", None)
         columns[column] = [_as_text(names[value] if names and value >= 0 else value) for value in values]
     records = [list(record) for record in zip(*columns.values(), strict=True)]
     lines = list(range(1, len(records) + 1))
-    return Table(path=Path(where), sha256="", records=records, lines=lines, columns=list(columns))
+    return Table(path=Path(where), sha256="", records=records, lines=lines, columns=list(columns), nested=nested)
 
 
 def _as_text(value: Any) -> str:

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from common.errors import UserError
-from teacher.raw import RawTask, Row
+from teacher.raw import RawTask, Row, counted
 
 MOST_NUMBER_CLASSES = 30
 """Whole numbers with more distinct values than this are a regression."""
+MOST_STRAYS = 0.05
+"""Numbers with at most this share of other labels (or one among ten) are still numbers, and the others faults."""
 
 
 def settle_labels(raw: RawTask) -> None:
@@ -17,7 +19,8 @@ def settle_labels(raw: RawTask) -> None:
     give every row of a known task its class by name.
 
     Raises:
-        UserError: one class only; a label outside train that train lacks; a word among numbers.
+        UserError: one class only; a label outside train that train lacks; a word among numbers; hardly a label that
+            comes twice.
     """
     train = raw.parts["train"]
     if raw.kind is None:
@@ -33,7 +36,22 @@ def settle_labels(raw: RawTask) -> None:
         raw.notes.extend(_single_notes(counts))
     else:
         raw.parts = {part: _named(rows, raw.labels) for part, rows in raw.parts.items()}
-    _check_classes(raw.parts, raw.labels)
+    _check_classes(raw, raw.labels)
+
+
+def too_many_labels(raw: RawTask) -> UserError:
+    """The error for labels of which hardly one comes twice."""
+    train = raw.parts["train"]
+    found = counted(len({row.label for row in train}), "different label")
+    return UserError(
+        f"{train[0].file} has {found} in {counted(len(train), 'row')}: is {raw.label_column!r} the label column? "
+        "Choose with --label-column"
+    )
+
+
+def nearly_all(flags: Sequence[bool]) -> bool:
+    """Whether all but a few are true: `MOST_STRAYS` of them, or one among ten or more."""
+    return len(flags) - sum(flags) <= max(len(flags) >= 10, MOST_STRAYS * len(flags))
 
 
 def natural_order(label: str) -> list[tuple[int, int, str]]:
@@ -55,11 +73,10 @@ def _number(text: str) -> float | None:
 
 
 def _are_numbers(rows: Iterable[Row]) -> bool:
-    """Numbers of which some are no whole ones, or very many."""
-    labels = {row.label for row in rows}
-    values = [_number(label) for label in labels]
-    numbers = [value for value in values if value is not None]
-    if len(numbers) < len(values):
+    """Nearly all numbers, of which some are no whole ones, or very many."""
+    values = [_number(row.label) for row in rows]
+    numbers = {value for value in values if value is not None}
+    if not nearly_all([value is not None for value in values]):
         return False
     return len(numbers) > MOST_NUMBER_CLASSES or any(not value.is_integer() for value in numbers)
 
@@ -68,7 +85,10 @@ def _check_numbers(parts: Mapping[str, Sequence[Row]]) -> None:
     for rows in parts.values():
         for row in rows:
             if _number(row.label) is None:
-                raise UserError(f"{row.file}:{row.line} has the label {row.label!r} where the others are numbers")
+                raise UserError(
+                    f"{row.file}:{row.line} has the label {row.label!r} where the others are numbers: put a number "
+                    "there or leave the row out (or write all labels as words, if they are classes)"
+                )
     if len({row.label for row in parts["train"]}) == 1:
         raise UserError(f"{parts['train'][0].file}: every label is {parts['train'][0].label}: nothing can be learned")
 
@@ -79,14 +99,16 @@ def _named(rows: Sequence[Row], labels: tuple[str, ...]) -> list[Row]:
     return [Row(row.text, row.pair, names.get(row.label, row.label), row.file, row.line) for row in rows]
 
 
-def _check_classes(parts: Mapping[str, Sequence[Row]], labels: tuple[str, ...]) -> None:
-    train = parts["train"]
+def _check_classes(raw: RawTask, labels: tuple[str, ...]) -> None:
+    train = raw.parts["train"]
     present = {row.label for row in train}
     if len(present) == 1:
         raise UserError(f"{train[0].file}: every row has the label {train[0].label!r}: two classes or more are needed")
-    for rows in parts.values():
+    for rows in raw.parts.values():
         for row in rows:
             if row.label not in labels or row.label not in present:
+                if 2 * len(present) > len(train):
+                    raise too_many_labels(raw)
                 shown = ", ".join(sorted(present, key=natural_order)[:20])
                 raise UserError(f"{row.file}:{row.line} has the label {row.label!r}, which train lacks: it has {shown}")
 
@@ -96,4 +118,5 @@ def _single_notes(counts: Counter[str]) -> list[str]:
     if not single:
         return []
     shown = ", ".join(sorted(single, key=natural_order)[:5])
-    return [f"{len(single):,} classes have a single training example ({shown})"]
+    verb = "has" if len(single) == 1 else "have"
+    return [f"{counted(len(single), 'class', 'classes')} {verb} a single training example ({shown})"]

@@ -8,7 +8,7 @@ from common.errors import UserError
 from teacher.columns import Asked, Columns, column_names, find_columns
 from teacher.decoding import DOCUMENTATION, Oddities, clean
 from teacher.glue import GLUE, recognise
-from teacher.raw import RawTask, Row
+from teacher.raw import RawTask, Row, counted
 from teacher.readers import EXTENSIONS, Table, read_table
 
 PART_WORDS = {
@@ -45,6 +45,7 @@ def load_path(path: Path, asked: Asked) -> RawTask:
         sources={table.path.name: table.sha256 for table in tables.values()},
     )
     columns = _glue_columns(glue, tables["train"], asked) if glue else find_columns(tables["train"], asked)
+    raw.label_column = str(columns.label)
     for part, table in tables.items():
         rows = read_rows(table, columns, oddities, raw.notes, required=part == "train")
         if rows is not None:
@@ -60,12 +61,19 @@ def load_path(path: Path, asked: Asked) -> RawTask:
 
 
 def nearest_files(path: Path) -> str:
-    """ " Near it: ..." with the names most like a missing one, or nothing."""
+    """ " Near it: ..." with the names most like a missing one, or else what its folder holds."""
     if not path.parent.is_dir():
         return f" Neither does the folder {path.parent}."
-    names = [entry.name for entry in path.parent.iterdir()]
-    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.4)
-    return f" Near it: {', '.join(near)}." if near else ""
+    names: dict[str, list[str]] = {}
+    for name in sorted(entry.name for entry in path.parent.iterdir() if not entry.name.startswith(".")):
+        # Without extensions, which would make any two names alike.
+        names.setdefault(name.lower().split(".")[0], []).append(name)
+    stems = difflib.get_close_matches(path.name.lower().split(".")[0], names, n=3, cutoff=0.7)
+    if near := [name for stem in stems for name in names[stem]][:3]:
+        return f" Near it: {', '.join(near)}."
+    found = [name for group in names.values() for name in group]
+    more = f" and {len(found) - 5:,} more" if len(found) > 5 else ""
+    return f" Its folder holds {', '.join(found[:5])}{more}." if found else " Its folder is empty."
 
 
 def find_parts(folder: Path) -> dict[str, Path]:
@@ -136,7 +144,7 @@ def read_rows(
     """The rows of one table; None, with a note, for a table without labels that is not `required`.
 
     Raises:
-        UserError: a column is missing, a label is empty, or more than 5 % of the texts are empty.
+        UserError: a column is missing or holds a list, a label is empty, or more than 5 % of the texts are empty.
     """
     skip_first = columns.header and table.columns is None
     names = column_names(table, columns.header)
@@ -146,6 +154,9 @@ def read_rows(
     for name in (columns.text, columns.pair, columns.label):
         if name is not None and name not in names:
             raise UserError(f"{table.path} has no column {name!r}: found {', '.join(names)}")
+        if name in table.nested:
+            where = table.where(table.nested[name])
+            raise UserError(f"{where} has a list or an object in column {name!r}: text or a number was expected")
     text, label = names.index(columns.text), names.index(str(columns.label))
     pair = names.index(columns.pair) if columns.pair is not None else None
     rows, empty = [], []
@@ -174,8 +185,6 @@ def refuse_many_empty(empty: list[str], kept: int, notes: list[str]) -> None:
         return
     share = len(empty) / (len(empty) + kept)
     if share > _MOST_EMPTY:
-        raise UserError(
-            f"{empty[0]} and {len(empty) - 1:,} more rows ({share:.0%}) have no text: is this the right column? "
-            "Choose with --text-column"
-        )
-    notes.append(f"{len(empty):,} rows without text left out (first: {empty[0]})")
+        more = f" and {counted(len(empty) - 1, 'more row')} ({share:.0%}) have" if len(empty) > 1 else " has"
+        raise UserError(f"{empty[0]}{more} no text: is this the right column? Choose with --text-column")
+    notes.append(f"{counted(len(empty), 'row')} without text left out (first: {empty[0]})")

@@ -7,14 +7,18 @@ import json
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
 from teacher.decoding import Oddities, read_text
+from teacher.raw import counted
 
 EXTENSIONS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
+_OBJECT = 'an object like {"text": ..., "label": ...} was expected on each line'
+_KINDS = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 _FULLY_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -29,6 +33,8 @@ class Table:
     """The line on which each record starts, from 1."""
     columns: list[str] | None = None
     """Names where the format itself gives them (json); None: the first record may be a header."""
+    nested: dict[str, int] = field(default_factory=dict)
+    """Column to its first record with a list or an object, which is neither text nor label."""
 
     def where(self, index: int) -> str:
         return f"{self.path}:{self.lines[index]}"
@@ -116,7 +122,8 @@ def _refuse_ragged(path: Path, records: list[list[str]], lines: list[int]) -> No
     usual = Counter(map(len, records)).most_common(1)[0][0]
     found, few = len(records[index]), len(records[index]) < usual
     raise UserError(
-        f"{path}:{lines[index]} has {'only ' if few else ''}{found} fields where {usual} were expected: "
+        f"{path}:{lines[index]} has {'only ' if few else ''}{counted(found, 'field')} where {usual} "
+        f"{'was' if usual == 1 else 'were'} expected: "
         f"{'a separator is missing' if few else 'a separator inside a text needs quotes around the text'}"
     )
 
@@ -126,26 +133,47 @@ def _read_json(path: Path, text: str, checksum: str) -> Table:
     numbered = _json_objects(path, text)
     columns = list(dict.fromkeys(key for _, value in numbered[:100] for key in value))
     records = [[_json_field(value.get(key)) for key in columns] for _, value in numbered]
-    return Table(path=path, sha256=checksum, records=records, lines=[line for line, _ in numbered], columns=columns)
+    lines, values = [line for line, _ in numbered], [value for _, value in numbered]
+    nested = first_nested({key: [value.get(key) for value in values] for key in columns})
+    return Table(path=path, sha256=checksum, records=records, lines=lines, columns=columns, nested=nested)
+
+
+def first_nested(columns: Mapping[str, Sequence[Any]]) -> dict[str, int]:
+    """Column to the index of its first list or object, for the columns that have one."""
+    places = {
+        name: next((index for index, value in enumerate(values) if isinstance(value, list | dict)), None)
+        for name, values in columns.items()
+    }
+    return {name: index for name, index in places.items() if index is not None}
 
 
 def _json_objects(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
-    if text.lstrip().startswith("["):
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if text.lstrip().startswith("[") and not (len(lines) > 1 and _is_json(lines[0][1])):
         values = list(enumerate(_parse_json(path, 1, text), 1))
     else:
-        lines = enumerate(text.split("\n"), 1)
-        values = [(number, _parse_json(path, number, line)) for number, line in lines if line.strip()]
+        values = [(number, _parse_json(path, number, line)) for number, line in lines]
     for number, value in values:
         if not isinstance(value, dict):
-            raise UserError(f"{path}:{number} is {type(value).__name__}: an object with text and label was expected")
+            raise UserError(f"{path}:{number} is {_KINDS.get(type(value), 'a number')}: {_OBJECT}")
     return values
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse_json(path: Path, line: int, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UserError(f"{path}:{line} is not json ({error}): one object a line was expected") from error
+        # The reader counts lines from the start of what it was given.
+        line += getattr(error, "lineno", 1) - 1
+        raise UserError(f"{path}:{line} is not json ({getattr(error, 'msg', error)}): {_OBJECT}") from error
 
 
 def _json_field(value: Any) -> str:

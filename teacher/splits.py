@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from common.errors import UserError
-from teacher.raw import RawTask, Row
+from teacher.labels import too_many_labels
+from teacher.raw import RawTask, Row, counted
 
 SELECT_SHARE, MOST_SELECT = 0.1, 1000
 LEAST_ROWS = 10
@@ -20,15 +21,20 @@ def resolve_splits(raw: RawTask, seed: int) -> None:
     - A single file: 80 / 10 / 10 by class, exact duplicates removed before.
 
     Held out: min(1,000, 10 %) of the rows, by class. Parts that are already the three splits stay.
+
+    Raises:
+        UserError: too few rows; hardly a label that comes twice, so that nothing can be held out.
     """
     parts = raw.parts
     if "select" in parts and "evaluate" in parts:
         return
-    if "test" not in parts and "dev" not in parts:
-        _drop_repeats(raw)
+    single = "test" not in parts and "dev" not in parts
+    repeats = _drop_repeats(raw) if single else 0
     train, train_name = parts["train"], raw.origins["train"]
     if len(train) < LEAST_ROWS:
-        raise UserError(f"{train_name} has {len(train)} rows with text: at least {LEAST_ROWS} are needed")
+        after = f" after removing {counted(repeats, 'duplicate row')}" if repeats else ""
+        found = counted(len(train), "row")
+        raise UserError(f"{train_name} has {found} with text{after}: at least {LEAST_ROWS} are needed")
     origins = {"train": train_name, "select": f"held out from {train_name}, seed {seed}"}
     if "test" in parts:
         evaluate, origins["evaluate"] = parts["test"], raw.origins["test"]
@@ -42,7 +48,7 @@ def resolve_splits(raw: RawTask, seed: int) -> None:
     else:
         # A single file gives as many rows to select as to evaluate: 10 % of all.
         wanted = min(MOST_SELECT, round(SELECT_SHARE * len(train)))
-        wanted = wanted if "test" in parts or "dev" in parts else len(evaluate)
+        wanted = len(evaluate) if single else wanted
         select, train = _hold_out(raw, train, wanted, seed + 1)
     raw.parts, raw.origins = {"train": train, "select": select, "evaluate": evaluate}, origins
 
@@ -54,10 +60,11 @@ def remove_leaks(raw: RawTask) -> None:
         kept = [row for row in raw.parts[split] if _key(row) not in held]
         removed = len(raw.parts[split]) - len(kept)
         if removed:
-            raw.notes.append(f"{removed:,} rows of {split} removed, since a held-out split has the same text")
+            raw.notes.append(f"{counted(removed, 'row')} of {split} removed, since a held-out split has the same text")
         if not kept:
             raise UserError(
-                f"every row of {raw.origins[split]} also stands in a held-out part: nothing is left to {split}"
+                f"every text of {split} ({raw.origins[split]}) also stands in a held-out part: "
+                f"nothing is left to {split}"
             )
         raw.parts[split] = kept
         held |= {_key(row) for row in kept}
@@ -111,15 +118,21 @@ def pick_by_class(
 
 
 def _hold_out(raw: RawTask, rows: Sequence[Row], count: int, seed: int) -> tuple[list[Row], list[Row]]:
-    return pick_by_class(rows, max(1, count), seed, stratify=raw.kind == "classification", spare=True)
+    picked, others = pick_by_class(rows, max(1, count), seed, stratify=raw.kind == "classification", spare=True)
+    if 2 * len(picked) < max(1, count):
+        raise too_many_labels(raw)
+    return picked, others
 
 
-def _drop_repeats(raw: RawTask) -> None:
+def _drop_repeats(raw: RawTask) -> int:
+    """How many rows went."""
     train = raw.parts["train"]
     unique = list({(row.text, row.pair, row.label): row for row in reversed(train)}.values())[::-1]
-    if len(unique) < len(train):
-        raw.notes.append(f"{len(train) - len(unique):,} exact duplicates removed before splitting")
+    repeats = len(train) - len(unique)
+    if repeats:
+        raw.notes.append(f"{counted(repeats, 'exact duplicate')} removed before splitting")
         raw.parts["train"] = unique
+    return repeats
 
 
 def _key(row: Row) -> tuple[str, str | None]:
@@ -133,4 +146,5 @@ def _count_conflicts(raw: RawTask) -> None:
     seen: dict[tuple[str, str | None], str] = {}
     counts: Counter[bool] = Counter(seen.setdefault(_key(row), row.label) != row.label for row in raw.parts["train"])
     if counts[True]:
-        raw.notes.append(f"{counts[True]:,} training rows have the text of another row and a different label")
+        rows = f"{counted(counts[True], 'training row')} {'has' if counts[True] == 1 else 'have'}"
+        raw.notes.append(f"{rows} the text of another row and a different label")

@@ -151,9 +151,9 @@ def test_leaks_duplicates_and_conflicts(save: Save) -> None:
     task = load_task(str(save("test.tsv", lines(20, 200)).parent))
     assert len(task.splits["train"]) == 101 and len(task.splits["select"]) == 20 and len(task.splits["evaluate"]) == 20
     assert task.notes == (
-        "1 rows of select removed, since a held-out split has the same text",
-        "1 rows of train removed, since a held-out split has the same text",
-        "1 training rows have the text of another row and a different label",
+        "1 row of select removed, since a held-out split has the same text",
+        "1 row of train removed, since a held-out split has the same text",
+        "1 training row has the text of another row and a different label",
     )
 
 
@@ -181,6 +181,8 @@ def test_single_examples_of_a_class_train(save: Save) -> None:
     assert task.labels == ("bad", "good", "odd", "strange")
     assert {"a lonely text", "another lonely text"} <= set(texts(task, "train"))
     assert any("2 classes have a single training example (odd, strange)" in note for note in task.notes)
+    one = load_task(str(save("one.tsv", [*lines(60), "a lonely text\todd"])))
+    assert "1 class has a single training example (odd)" in one.notes
 
 
 def test_pick_by_class_gives_exact_counts() -> None:
@@ -306,7 +308,26 @@ def test_hub(on_the_hub: list[tuple[str, str | None]], name: str) -> None:
     assert all(row.label == int(row.text.split()[-1]) % 2 for row in task.splits["train"])
 
 
+def test_hub_labels_that_are_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    columns = {"text": [f"text {n}" for n in range(30)], "label": [[n % 2] for n in range(30)]}
+    data = datasets.DatasetDict({"train": datasets.Dataset.from_dict(columns)})
+    monkeypatch.setattr(hub, "open_dataset", lambda *_: data)
+    with pytest.raises(UserError, match=r"thing:train:1 has a list or an object in column 'label'"):
+        load_task("some/thing")
+
+
+def test_hub_tells_what_the_reading_that_exists_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_dataset(identifier: str, config: str | None) -> Any:
+        raise UserError("configuration 'thing' not found." if config else hub.NOT_THERE)
+
+    monkeypatch.setattr(hub, "open_dataset", open_dataset)
+    with pytest.raises(UserError, match=r"'some/thing' from the hub: configuration 'thing' not found\. There is no"):
+        load_task("some/thing")
+
+
 def test_hub_tries_name_and_configuration(on_the_hub: list[tuple[str, str | None]]) -> None:
-    with pytest.raises(UserError, match=r"no such data set.*Without a network use --task PATH"):
+    with pytest.raises(UserError, match=r"cannot load 'some/thing' from the hub: no such data set\. There is no file"):
         load_task("some/thing")
     assert on_the_hub == [("some/thing", None), ("some", "thing")]

@@ -1,5 +1,12 @@
 """Bad task data: each fault is one sentence that names file and line, or a note that counts what was repaired."""
 
+import gzip
+import io
+import json
+import random
+import tarfile
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +35,11 @@ def test_missing_file_and_name(tmp_path: Path) -> None:
     write(tmp_path / "train.tsv", rows())
     refused(tmp_path / "trian.tsv", r"trian\.tsv does not exist\. Near it: train\.tsv")
     refused(tmp_path / "no" / "train.tsv", r"does not exist\. Neither does the folder .*no\.")
+    write(tmp_path / "zo.csv", rows())
+    refused(tmp_path / "missing.csv", r"missing\.csv does not exist\. Its folder holds train\.tsv, zo\.csv\. Give")
+    refused(tmp_path / "Train.csv", r"Near it: train\.tsv\. ")
+    (tmp_path / "bare").mkdir()
+    refused(tmp_path / "bare" / "a.csv", r"Its folder is empty\.")
     refused(Path("sst"), r"unknown task 'sst': did you mean 'sst2'.*no file or folder 'sst' here either.*org/name")
 
 
@@ -35,7 +47,14 @@ def test_wrong_column(tmp_path: Path) -> None:
     path = write(tmp_path / "d.tsv", ["sentence\tlabel", *rows()])
     refused(path, r"d\.tsv: unknown column 'sentense': did you mean 'sentence'\? Known: label", text_column="sentense")
     refused(path, r"unknown column 'lable': did you mean 'label'", label_column="lable")
-    refused(path, r"unknown column 'pair'", pair_column="pair")
+    refused(path, r"unknown column 'pair'\. Known: label, sentence", pair_column="pair")
+
+
+@pytest.mark.parametrize("roles", [("text", "label"), ("text", "pair"), ("pair", "label")])
+def test_one_column_for_two_roles(tmp_path: Path, roles: tuple[str, str]) -> None:
+    path = write(tmp_path / "d.tsv", ["sentence\tlabel", *rows()])
+    named = {f"{role}_column": "sentence" for role in roles}
+    refused(path, rf"^--{roles[0]}-column and --{roles[1]}-column are the same column, 'sentence'", **named)
 
 
 def test_dev_lacks_a_column(tmp_path: Path) -> None:
@@ -75,6 +94,42 @@ def test_word_among_numbers(tmp_path: Path) -> None:
     refused(tmp_path, r"dev\.tsv:3 has the label 'nan' where the others are numbers")
 
 
+@pytest.mark.parametrize("stray", ["nan", "N/A", "inf", ""])
+@pytest.mark.parametrize("header", [["text\tscore"], []])
+@pytest.mark.parametrize("values", [("1.5", "0.3"), tuple(map(str, range(40)))])
+def test_one_word_leaves_numbers_a_regression(
+    tmp_path: Path, stray: str, header: list[str], values: Sequence[str]
+) -> None:
+    lines = [f"text number {n}\t{values[n % len(values)]}" for n in range(239)]
+    line = len(header) + 101
+    path = write(tmp_path / "d.tsv", [*header, *lines[:100], f"a text\t{stray}", *lines[100:]])
+    wanted = f"has the label '{stray}' where the others are numbers: put" if stray else "has no label in column"
+    refused(path, rf"d\.tsv:{line} {wanted}")
+
+
+def test_versions_and_words_are_classes(tmp_path: Path) -> None:
+    lines = [f"text number {n}\t{('1.5', '2.0', 'none')[n % 3]}" for n in range(90)]
+    assert load_task(str(write(tmp_path / "d.tsv", ["text\tlabel", *lines]))).labels == ("1.5", "2.0", "none")
+
+
+def test_all_labels_differ(tmp_path: Path) -> None:
+    lines = [f"the same text\tname {n}" for n in range(240)]
+    path = write(tmp_path / "d.tsv", ["text\tlabel", *lines])
+    refused(path, r"d\.tsv has 240 different labels in 240 rows: is 'label' the label column\? .*--label-column")
+    refused(
+        write(tmp_path / "most.tsv", ["text\tlabel", *lines, "another text\tname 1", "third\tname 2"]),
+        r"most\.tsv has 240 different labels in 242 rows",
+    )
+    write(tmp_path / "parts" / "train.tsv", ["text\tlabel", *lines])
+    refused(write(tmp_path / "parts" / "dev.tsv", ["text\tlabel", "a\tb"]).parent, r"train\.tsv has 240 different")
+
+
+def test_one_example_of_each_class_can_train(tmp_path: Path) -> None:
+    for part in ("train", "dev", "test"):
+        write(tmp_path / f"{part}.tsv", ["text\tlabel", *(f"{part} text {n}\tclass {n}" for n in range(12))])
+    assert len(load_task(str(tmp_path)).labels) == 12
+
+
 def test_glue_label_that_is_none(tmp_path: Path) -> None:
     write(tmp_path / "sst2" / "train.tsv", ["sentence\tlabel", *(f"a text {n}\t{n % 3}" for n in range(40))])
     refused(tmp_path / "sst2", r"train\.tsv:4 has the label '2', which train lacks")
@@ -89,6 +144,7 @@ def test_few_empty_texts_are_left_out(tmp_path: Path) -> None:
 def test_many_empty_texts(tmp_path: Path) -> None:
     path = write(tmp_path / "d.tsv", ["text\tlabel", *rows(), *["\tgood"] * 10])
     refused(path, r"d\.tsv:42 and 9 more rows \(20%\) have no text.*--text-column")
+    refused(write(tmp_path / "e.tsv", ["text\tlabel", *rows(12), "\tgood"]), r"e\.tsv:14 has no text: is this")
 
 
 def test_empty_label(tmp_path: Path) -> None:
@@ -124,7 +180,7 @@ def test_number_of_fields(tmp_path: Path, suffix: str) -> None:
     many = write(tmp_path / f"many.{suffix}", [*good, separator.join(("a text", "good", "more"))])
     refused(many, rf"many\.{suffix}:41 has 3 fields where 2 were expected")
     few = write(tmp_path / f"few.{suffix}", ["text" + separator + "label", "", *good, "a text alone"])
-    refused(few, rf"few\.{suffix}:43 has only 1 fields where 2 were expected")
+    refused(few, rf"few\.{suffix}:43 has only 1 field where 2 were expected")
 
 
 def test_line_numbers_after_quoted_lines(tmp_path: Path) -> None:
@@ -151,12 +207,30 @@ def test_neither_tabs_nor_commas(tmp_path: Path) -> None:
 
 def test_broken_json(tmp_path: Path) -> None:
     refused(write(tmp_path / "d.jsonl", ['{"text": "a", "label": 1}', '{"text": ']), r"d\.jsonl:2 is not json")
-    refused(write(tmp_path / "e.jsonl", ["[1, 2]"] * 3), r"e\.jsonl:1 is ")
+    expected = r"an object like \{\"text\": \.\.\., \"label\": \.\.\.\} was expected on each line"
+    refused(write(tmp_path / "e.jsonl", ["", *["[1, 2]"] * 3]), rf"e\.jsonl:2 is a list: {expected}")
+    refused(write(tmp_path / "l.jsonl", ['{"text": "a", "label": 1}', "[1, 2]"]), rf"l\.jsonl:2 is a list: {expected}")
+    refused(write(tmp_path / "n.jsonl", ["1"]), rf"n\.jsonl:1 is a number: {expected}")
+    refused(write(tmp_path / "g.json", ["[", '{"text": "a"},', '{"text" "b"}]']), r"g\.json:3 is not json \(Expecting")
     missing = ['{"text": "a text", "label": 1}', '{"text": "b text", "label": 0}'] * 10 + ['{"text": "no label"}']
     refused(write(tmp_path / "f.jsonl", missing), r"f\.jsonl:21 has no label")
 
 
+@pytest.mark.parametrize("value", [{"a": 1}, ["x"]])
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_nested_json(tmp_path: Path, value: object, column: str) -> None:
+    objects = [{"text": f"text {n}", "label": n % 2, "meta": {"n": 1}} for n in range(40)]
+    assert load_task(str(write(tmp_path / "d.jsonl", list(map(json.dumps, objects))))).labels == ("0", "1")
+    objects[20][column] = value
+    path = write(tmp_path / "d.jsonl", list(map(json.dumps, objects)))
+    refused(path, rf"d\.jsonl:21 has a list or an object in column '{column}': text or a number was expected")
+
+
 def test_too_few_rows(tmp_path: Path) -> None:
+    refused(
+        write(tmp_path / "dup.tsv", rows(2) * 30), r"dup\.tsv has 2 rows with text after removing 58 duplicate rows: "
+    )
+    refused(write(tmp_path / "d1.tsv", [*rows(6), *rows(1)]), r"6 rows with text after removing 1 duplicate row: at")
     refused(write(tmp_path / "d.tsv", rows(6)), r"d\.tsv has 6 rows with text: at least 10 are needed")
 
 
@@ -167,8 +241,16 @@ def test_all_of_train_stands_in_dev(tmp_path: Path) -> None:
 
 
 def test_data_dir(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--data-dir goes with a GLUE task"):
+    with pytest.raises(
+        UserError, match=r"^--data-dir is for GLUE tasks only: unknown GLUE task 'mytask'\. Known: cola"
+    ):
         load_task("mytask", data_dir=tmp_path)
+    mine = write(tmp_path / "mine.csv", rows())
+    for task, shown in ((str(mine), str(mine)), ("mine.csv", str(mine)), ("no.csv", "no.csv")):
+        with pytest.raises(UserError) as caught:
+            load_task(task, data_dir=tmp_path)
+        assert str(caught.value) == f"--data-dir is for GLUE tasks only: leave it out and give --task {shown}"
+    mine.unlink()
     with pytest.raises(UserError, match=r"holds neither a folder sst2 nor train\.tsv: found other"):
         (tmp_path / "other").mkdir()
         load_task("sst2", data_dir=tmp_path)
@@ -179,6 +261,39 @@ def test_data_dir(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["sst2", "org/name"])
 def test_no_network(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "_resolves", lambda _: False)
-    with pytest.raises(UserError, match=r"cannot load from the hub .* Without a network use --task PATH") as caught:
+    with pytest.raises(UserError, match=rf"cannot load '{name}' from the hub: the hub cannot be reached ") as caught:
         load_task(name)
-    assert len(str(caught.value)) < 400
+    told = str(caught.value)
+    assert "Without a network use --task PATH" in told and len(told) < 300
+    assert told.count("the hub cannot be reached") == 1 and "Offline" not in told and "configuration" not in told
+
+
+def _zip(name: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(name, "text,label")
+    return content.getvalue()
+
+
+def _tar() -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("train.csv"))
+    return content.getvalue()
+
+
+BINARY = {
+    "sheet.csv": (_zip("xl/workbook.xml"), "is a binary Excel file, not text: save it as csv"),
+    "old.csv": (b"\xd0\xcf\x11\xe0" + bytes(99), "is a binary Office file such as xls, not text: save it as csv"),
+    "data.zip": (_zip("train.csv"), "is a zip archive: unpack it"),
+    "data.tsv": (b"PAR1 text and label PAR1", "is a parquet file, not text: save it as csv"),
+    "data.tar.gz": (gzip.compress(_tar()), "is a tar archive: unpack it"),
+    "random.csv": (random.Random(0).randbytes(4000), "is a binary file, not text: save it as csv"),
+    "random.jsonl": (random.Random(1).randbytes(4000), "is a binary file, not text: save it as csv"),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_files(tmp_path: Path, name: str) -> None:
+    content, message = BINARY[name]
+    refused(write(tmp_path / name, content), f"{name} {message}")
