@@ -120,7 +120,9 @@ def teacher_logits(teacher: Teacher, run: Path) -> Path:
     path = run / "teacher" / "train.npy"
     if not _whole(path, len(teacher.prepared.splits["train"])):
         with new_folder(path.parent) as target:
-            np.save(target / path.name, predict_logits(teacher.model, teacher.prepared, "train"))
+            np.save(
+                target / path.name, predict_logits(teacher.model, teacher.prepared, "train", label="teacher: answers")
+            )
     return path
 
 

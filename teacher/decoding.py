@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.errors import UserError
+from teacher.raw import counted
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff]")
 _MEANT = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).decode("cp1252", errors="ignore"))}
@@ -48,7 +49,7 @@ class Oddities:
         self.first.setdefault(what, where)
 
     def notes(self) -> list[str]:
-        return [f"{count:,} {what} (first: {self.first[what]})" for what, count in self.counts.items()]
+        return [f"{counted(count, 'line')} {what} (first: {self.first[what]})" for what, count in self.counts.items()]
 
 
 def decode_line(line: bytes, where: str, oddities: Oddities) -> str:
@@ -56,7 +57,7 @@ def decode_line(line: bytes, where: str, oddities: Oddities) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
-        oddities.add("lines that are not UTF-8, read as cp1252", where)
+        oddities.add("not in UTF-8, read as cp1252", where)
     try:
         return line.decode("cp1252")
     except UnicodeDecodeError:
@@ -76,7 +77,7 @@ def without_control(text: str, where: str, oddities: Oddities) -> str:
     """
     if text.isprintable() or not _CONTROL.search(text):
         return text
-    oddities.add("lines with control characters, removed or read as cp1252", where)
+    oddities.add("with control characters, removed or read as cp1252", where)
     return _CONTROL.sub("", text.translate(_MEANT))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.errors import UserError
+from common.progress import progress
 from teacher.batches import Batches, sorted_batches
 from teacher.tasks.base import Encoded, Task
 
@@ -80,14 +81,25 @@ def model_inputs(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[st
 
 @torch.inference_mode()
 def predict_logits(
-    model: PreTrainedModel, prepared: Prepared, split: str, *, batch_size: int = 64, precision: str = "fp32"
+    model: PreTrainedModel,
+    prepared: Prepared,
+    split: str,
+    *,
+    batch_size: int = 64,
+    precision: str = "fp32",
+    label: str | None = None,
 ) -> np.ndarray:
-    """Logits (n, outputs) of a whole split in its order, fp32, in evaluation mode; the model's mode is put back."""
+    """Logits (n, outputs) of a whole split in its order, fp32, in evaluation mode; the model's mode is put back.
+
+    With a `label` progress is shown.
+    """
     encoded = prepared.splits[split]
     was_training = model.training
     model.eval()
     rows: np.ndarray | None = None
-    for indices in sorted_batches(encoded.lengths, batch_size):
+    batches = sorted_batches(encoded.lengths, batch_size)
+    shown = batches if label is None else progress(batches, label, total=len(batches), unit="batch")
+    for indices in shown:
         batch = prepared.task.collate(encoded, list(indices), prepared.pad)
         inputs = {name: tensor.to(model.device) for name, tensor in model_inputs(model, batch).items()}
         with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):

@@ -78,7 +78,7 @@ def test_gzip_bom_crlf_and_odd_bytes(tmp_path: Path) -> None:
     assert list(corpus) == [["First é.", "Nul byte.", "Don’t café."]]
     assert list(corpus) == list(corpus)
     assert len(corpus.notes()) == 2 and all("first: a.txt.gz:" in note for note in corpus.notes())
-    assert corpus.notes()[1].startswith("1 lines that are not UTF-8") and "a.txt.gz:3" in corpus.notes()[1]
+    assert corpus.notes()[1].startswith("1 line not in UTF-8") and "a.txt.gz:3" in corpus.notes()[1]
 
 
 def test_folder_reads_text_only(tmp_path: Path) -> None:

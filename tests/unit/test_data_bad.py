@@ -160,7 +160,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     task = load_task(str(write(tmp_path / "d.tsv", b"\xef\xbb\xbf" + content)))
     found = {row.text for split in task.splits.values() for row in split}
     assert {"für alle é", "café “good”", "odd", "a sentence number 0"} <= found
-    assert any("2 lines that are not UTF-8, read as cp1252 (first: d.tsv:42)" in note for note in task.notes)
+    assert any("2 lines not in UTF-8, read as cp1252 (first: d.tsv:42)" in note for note in task.notes)
 
 
 def test_utf16(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_utf16(tmp_path: Path) -> None:
 def test_control_characters(tmp_path: Path) -> None:
     task = load_task(str(write(tmp_path / "d.tsv", [*rows(), "a \x00nul\x12 byte don\x92t\tgood"])))
     assert "a nul byte don’t" in {row.text for split in task.splits.values() for row in split}
-    assert any(note.startswith("1 lines with control characters") and "d.tsv:41" in note for note in task.notes)
+    assert any(note.startswith("1 line with control characters") and "d.tsv:41" in note for note in task.notes)
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv"])
