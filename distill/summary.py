@@ -1,41 +1,70 @@
 """The last lines of a run: what a smaller model costs."""
 
-from reports.record import ModelCard, Record
+from reports.cells import doubt, teacher_of
+from reports.record import Latency, ModelCard, Record
+from reports.words import scaled
+
+_LONGEST_NAME = 30
 
 
 def closing_table(record: Record) -> str:
-    """Every model with quality, retained share, size and batch-1 latency, and their ratios to the teacher's."""
-    teacher = record.models[0]
-    rows: list[tuple[str, ...]] = [
-        ("model", record.task.metric, "±", "kept", "parameters", "MB", "ms (1 x 16)", "speed")
-    ]
-    rows += [_row(card, teacher) for card in record.models]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
+    """Every model with quality, retained share, size and batch-1 latency, and their ratios to the teacher's.
+
+    At most 100 columns wide; a column that is empty for every model is left out. A twin has no latency of its own.
+    """
+    kept = "kept" if record.task.higher_is_better else "x teacher"
+    heading = ("model", _in_two(record.task.metric), "±", kept, "parameters", "on disk", "ms (1 x 16)", "speed")
+    rows = [_row(card, teacher_of(record), record.task.higher_is_better) for card in record.models]
+    columns = [column for column, _ in enumerate(heading) if any(row[column] for row in rows)]
+    top, bottom = zip(*(name if isinstance(name, tuple) else ("", name) for name in heading), strict=True)
+    table = [row for row in (top, bottom) if any(row)] + rows
+    widths = [max(len(row[column]) for row in table) for column in columns]
+    lines = [
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+            row[column].rjust(width) if column else row[column].ljust(width)
+            for column, width in zip(columns, widths, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+    doubtful = any(row[-1].endswith("?") or row[-2].endswith("?") for row in rows)
+    return "\n".join([*lines, *([_DOUBT] if doubtful else [])])
 
 
-def _row(card: ModelCard, teacher: ModelCard) -> tuple[str, ...]:
+_DOUBT = "?  not reliable: measured on a busy machine (p95 is more than 3 x p50) or too few times"
+
+
+def _in_two(metric: str) -> tuple[str, str] | str:
+    """A long metric's name on two lines."""
+    first, joint, second = metric.partition("_")
+    return (first + joint, second) if len(metric) > 10 and second else metric
+
+
+def _row(card: ModelCard, teacher: ModelCard | None, higher_is_better: bool) -> tuple[str, ...]:
     quality, size = card.quality, card.size
-    own, reference = _latency(card), _latency(teacher)
+    share = quality.retained
+    name = card.name if len(card.name) <= _LONGEST_NAME else f"{card.name[: _LONGEST_NAME - 1]}…"
     return (
-        card.name,
+        name,
         f"{quality.value:.4f}",
         "" if quality.spread is None else f"{quality.spread:.4f}",
-        "" if quality.retained is None else f"{quality.retained:.1%}",
-        "" if size is None else f"{size.parameters:,}",
-        "" if size is None else f"{size.bytes_on_disk / 1e6:.1f}",
-        "" if own is None else f"{own:.2f}",
-        "" if own is None or reference is None else f"{reference / own:.2f}x",
+        "" if share is None else f"{share:.1%}" if higher_is_better else f"{share:.2f}x",
+        "" if size is None else scaled(size.parameters),
+        "" if size is None else scaled(size.bytes_on_disk, "B"),
+        *_speed(_latency(card), None if teacher is None else _latency(teacher)),
     )
 
 
-def _latency(card: ModelCard) -> float | None:
-    """p50 in milliseconds at batch 1, length 16, one thread."""
+def _speed(own: Latency | None, reference: Latency | None) -> tuple[str, str]:
+    """Milliseconds, and how many times as fast as the teacher."""
+    if own is None:
+        return "", ""
+    time = f"{own.p50_ms:.2f}{'?' if doubt(own) else ''}"
+    if reference is None:
+        return time, ""
+    return time, f"{reference.p50_ms / own.p50_ms:.2f}x{'?' if doubt(own, reference) else ''}"
+
+
+def _latency(card: ModelCard) -> Latency | None:
+    """At batch 1, length 16, one thread."""
     cells = card.speed.latency if card.speed is not None else ()
-    return next((cell.p50_ms for cell in cells if (cell.batch, cell.length, cell.threads) == (1, 16, 1)), None)
+    return next((cell for cell in cells if (cell.batch, cell.length, cell.threads) == (1, 16, 1)), None)

@@ -14,9 +14,10 @@ from common.errors import UserError
 from common.files import write_text
 from common.progress import progress, say
 from reports.index import index_page
+from reports.load import load_all
 from reports.pages import run_page
-from reports.record import Record
 from reports.theme import css_variables
+from reports.words import counted
 
 GENERATOR = "distillery reports"
 """The meta tag by which a page is known as ours, and may be written again."""
@@ -46,10 +47,13 @@ class Built:
 
 
 def main(config: BuildConfig) -> None:
+    """Writes all pages; exit code 1 where a record had to be left out."""
     built = build_reports(config.runs, config.out)
     for problem in built.broken:
         say(f"left out: {problem}")
-    say(f"{len(built.pages)} run page{'' if len(built.pages) == 1 else 's'} and {built.index}")
+    say(f"{counted(len(built.pages), 'run page')} and {built.index}")
+    if built.broken:
+        sys.exit(1)
 
 
 def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
@@ -69,7 +73,7 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
         raise UserError(
             f"no folder of runs at {runs}: give it with --runs, or make a run first with python -m distill.run"
         )
-    records, broken = _load_all(runs)
+    records, broken = load_all(runs)
     index = out / "index.html"
     targets = {out / f"{folder}.html": record for folder, record in records.items() if only in (None, folder)}
     for target in (index, *targets):
@@ -81,23 +85,11 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
     return Built(index=index, pages=tuple(targets), broken=tuple(broken))
 
 
-def _load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
-    """Run folder to record, and a sentence for each that can't be shown."""
-    records, broken = {}, []
-    for path in sorted(runs.glob("*/record.json")):
-        try:
-            record = Record.load(path)
-            if path.parent.name == "index":
-                raise UserError(
-                    f"{path}: a run can't be called 'index', its page would be the list of runs; rename the folder"
-                )
-            if not record.models:
-                raise UserError(f"{path} lists no models")
-        except UserError as error:
-            broken.append(str(error))
-        else:
-            records[path.parent.name] = record
-    return records, broken
+def check_place(out: Path) -> None:
+    """Raise UserError where pages could not be written to `out`: before hours of work, not after."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file: a folder for the pages was expected")
+    _refuse_foreign(out / "index.html")
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -120,6 +112,7 @@ def _environment() -> Environment:
         light_colours=Markup(css_variables(dark=False)),
         dark_colours=Markup(css_variables(dark=True)),
     )
+    environment.filters["counted"] = counted
     environment.filters["opening"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["address"] = lambda name: urllib.parse.quote(f"{name}.html")
     return environment

@@ -4,6 +4,10 @@ from typing import NamedTuple
 
 from reports.record import Latency, ModelCard, Record
 
+UNSTEADY = 3.0
+"""A p95 of more than so many times the p50 tells of other work on the machine, not of the model."""
+FEWEST_REPEATS = 5
+
 
 class Cell(NamedTuple):
     """The conditions of one latency figure; figures are compared within a cell only."""
@@ -36,9 +40,11 @@ def twin_of(record: Record, student: ModelCard) -> ModelCard | None:
     return next((card for card in record.models if card.role == "twin" and card.twin_of == student.name), None)
 
 
-def short_name(card: ModelCard) -> str:
-    """For headings and charts, where "tiny without distillation" is too long: "tiny twin"."""
-    return f"{card.twin_of} twin" if card.role == "twin" else card.name
+def measured_card(record: Record, card: ModelCard) -> ModelCard:
+    """Whose cost stands for this model: a twin has its student's architecture and is not measured again."""
+    if card.role != "twin" or card.speed is not None:
+        return card
+    return next((student for student in students_of(record) if student.name == card.twin_of), card)
 
 
 def in_order(record: Record) -> list[ModelCard]:
@@ -58,6 +64,16 @@ def latency_in(card: ModelCard, cell: Cell) -> Latency | None:
     if card.speed is None:
         return None
     return next((latency for latency in card.speed.latency if cell_of(latency) == cell), None)
+
+
+def doubt(*latencies: Latency | None) -> str:
+    """Why these figures can't be relied on: "p95 is 26x p50", "3 repeats"; empty where they can."""
+    found = [latency for latency in latencies if latency]
+    ratio = max((latency.p95_ms / latency.p50_ms for latency in found), default=0.0)
+    fewest = min((latency.repeats for latency in found), default=FEWEST_REPEATS)
+    if ratio > UNSTEADY:
+        return f"p95 is {ratio:.{1 if ratio < 10 else 0}f}{chr(0xD7)} p50"
+    return f"{fewest} repeat{'' if fewest == 1 else 's'}" if fewest < FEWEST_REPEATS else ""
 
 
 def all_cells(record: Record) -> list[Cell]:

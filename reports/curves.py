@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reports.cells import in_order, short_name
+from reports.cells import in_order
 from reports.points import model_colour
 from reports.record import Curve, ModelCard, Record, StageCard
 from reports.theme import series_colours
@@ -127,7 +127,7 @@ def _layer_line(card: ModelCard, field: str, colours: dict[str, str]) -> Line:
     found = [(row.teacher_layer, getattr(row, field)) for row in card.layer_distances]
     known = [(layer, value) for layer, value in found if value is not None]
     return Line(
-        label=short_name(card),
+        label=card.name,
         colour=model_colour(card, colours),
         x=tuple(float(layer) for layer, _ in known),
         y=tuple(value for _, value in known),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from reports.cells import all_cells, in_order, latency_in, short_name, teacher_of
+from reports.cells import all_cells, in_order, latency_in, teacher_of
 from reports.record import Record
-from reports.tables import MISSING, Field, Table, cost_field, model_field
+from reports.tables import MISSING, Field, Table, latency_field, model_field
 from reports.words import MINUS, duration, number, significant
 
 
@@ -18,18 +18,13 @@ def latencies(record: Record) -> Table:
         fields = [Field(text=cell.runtime), Field(text=cell.precision)]
         fields += [Field(text=str(value), order=value) for value in (cell.batch, cell.length, cell.threads)]
         for card in cards:
-            found, reference = (
-                latency_in(card, cell),
-                latency_in(teacher, cell) if teacher and card is not teacher else None,
-            )
-            if found is None:
-                fields.append(Field())
-                continue
-            text = f"{significant(found.p50_ms)} / {significant(found.p95_ms)}"
-            fields.append(cost_field(found.p50_ms, text, reference.p50_ms if reference else 0, "faster"))
+            found = latency_in(card, cell)
+            reference = latency_in(teacher, cell) if teacher and card is not teacher else None
+            text = f"{significant(found.p50_ms)} / {significant(found.p95_ms)}" if found else ""
+            fields.append(latency_field(found, reference, text))
         rows.append(tuple(fields))
     return Table(
-        headings=("runtime", "precision", "batch", "length", "threads", *(short_name(card) for card in cards)),
+        headings=("runtime", "precision", "batch", "length", "threads", *(card.name for card in cards)),
         rows=tuple(rows),
         texts=2,
     )
@@ -89,7 +84,7 @@ def classes(record: Record) -> Table:
             both = f"{number(100 * row.precision, 1)} / {number(100 * row.recall, 1)}"
             fields.append(Field(text=number(100 * row.f1, 1), under=both, order=row.f1))
         rows.append(tuple(fields))
-    return Table(headings=("class", "n", *(short_name(card) for card in cards)), rows=tuple(rows))
+    return Table(headings=("class", "n", *(card.name for card in cards)), rows=tuple(rows))
 
 
 def layers(record: Record, colours: dict[str, str]) -> Table:

@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any
 
 from reports import tables
-from reports.cells import headline_cells, latency_in, students_of, teacher_of
+from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of
+from reports.notices import notices
 from reports.pages import date_of, scatters
 from reports.points import model_colours
 from reports.record import ModelCard, Record
-from reports.words import compared, metric_style, scaled
+from reports.words import compared, counted, metric_style, scaled
 
 
 def index_page(records: Mapping[str, Record], broken: Sequence[str]) -> dict[str, Any]:
@@ -48,10 +49,11 @@ def _comparable(record: Record) -> tuple[str, str, str, str]:
 
 def _index_rows(folder: str, record: Record, colours: dict[str, str]) -> list[tuple[tables.Field, ...]]:
     style, teacher = metric_style(record.task.metric), teacher_of(record)
-    failures = f"{len(record.failures)} failure{'' if len(record.failures) == 1 else 's'}" if record.failures else ""
-    run = tables.Field(text=record.name, link=folder, under=failures)
+    counts = {"failure": len(record.failures), "note": len(record.notes) + len(notices(record))}
+    known = ", ".join(counted(count, name) for name, count in counts.items() if count)
+    run = tables.Field(text=record.name, link=folder, under=known)
     task = tables.Field(text=record.task.name, under=style.heading)
-    date = tables.Field(text=date_of(record))
+    date = tables.Field(text=date_of(record), tone="date")
     reference = (
         tables.Field(text=style.value(teacher.quality.value), order=teacher.quality.value)
         if teacher
@@ -87,6 +89,8 @@ def _speed_ratio(record: Record, student: ModelCard, teacher: ModelCard | None) 
     own, reference = (latency_in(card, cells[0]) if card and cells else None for card in (student, teacher))
     if own is None or reference is None:
         return tables.Field()
+    if doubt(own, reference):
+        return tables.Field(text="not reliable", under=cells[0].short, tone="bad flat")
     text = compared(reference.p50_ms, own.p50_ms, less="faster", more="slower", same="as fast")
     return tables.Field(
         text=text,

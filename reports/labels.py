@@ -36,28 +36,56 @@ def place_labels(
     sizes: Sequence[tuple[float, float]],
     bounds: Box,
     *,
+    others: Sequence[Box] = (),
     obstacles: Sequence[Box] = (),
     radius: float = 7.0,
 ) -> list[Box]:
     """A box for each label, near its point.
 
     Each label in turn takes the place, among twelve directions at growing distances, with the least overlap with
-    labels placed before, points, obstacles and the edge; nearer wins among equals.
+    labels placed before, points, others, obstacles and the edge; nearer wins among equals. Lying on a label, a point
+    or one of `others` costs more than lying on an obstacle, such as a line.
     """
-    markers = [Box(x - radius, y - radius, x + radius, y + radius) for x, y in points]
-    taken = [*markers, *obstacles]
+    taken = [*marker_boxes(points, radius), *others]
     placed = []
     for point, size in zip(points, sizes, strict=True):
-        best = min(_candidates(point, size, radius), key=lambda item: _cost(item[1], taken, bounds) + item[0])
-        placed.append(best[1])
-        taken.append(best[1])
+        found = [(price + _cost(box, taken, obstacles, bounds), box) for price, box in _candidates(point, size, radius)]
+        best = min(found, key=lambda item: item[0])[1]
+        placed.append(best)
+        taken.append(best)
     return placed
+
+
+def marker_boxes(points: Sequence[tuple[float, float]], radius: float = 7.0) -> list[Box]:
+    return [Box(x - radius, y - radius, x + radius, y + radius) for x, y in points]
+
+
+def place_on_line(height: float, size: tuple[float, float], bounds: Box, taken: Sequence[Box]) -> Box:
+    """A box for the name of a level line: on the line or hanging from it, the further right the better."""
+    width, tall = size
+    found = []
+    for step in range(9):
+        right = bounds.right - step * max(bounds.right - bounds.left - width, 0) / 8
+        for below, bottom in enumerate((height + 2, height - 2 - tall)):
+            box = Box(right - width, bottom, right, bottom + tall)
+            found.append((step + 0.5 * below + _cost(box, taken, (), bounds), box))
+    return min(found, key=lambda item: item[0])[1]
+
+
+def leader(point: tuple[float, float], box: Box, *, radius: float = 7.0) -> tuple[tuple[float, float], ...]:
+    """The line from a point to a label that lies too far off to be seen as its own; empty where it lies near."""
+    end = (min(max(point[0], box.left), box.right), min(max(point[1], box.bottom), box.top))
+    distance = math.dist(point, end)
+    if distance < radius + 8:
+        return ()
+    share = radius / distance
+    return (point[0] + share * (end[0] - point[0]), point[1] + share * (end[1] - point[1])), end
 
 
 def _candidates(point: tuple[float, float], size: tuple[float, float], radius: float) -> list[tuple[float, Box]]:
     """(a small price that rises with distance, the box)."""
     boxes = []
-    for ring in range(6):
+    for ring in range(14):
         for step in range(12):
             angle = 2 * math.pi * step / 12
             reach = radius + 1 + 9 * ring
@@ -69,8 +97,9 @@ def _candidates(point: tuple[float, float], size: tuple[float, float], radius: f
     return boxes
 
 
-def _cost(box: Box, taken: Sequence[Box], bounds: Box) -> float:
-    return sum(box.overlap(other) for other in taken) + 100 * box.outside(bounds)
+def _cost(box: Box, taken: Sequence[Box], obstacles: Sequence[Box], bounds: Box) -> float:
+    collisions = 20 * sum(box.overlap(other) for other in taken) + sum(box.overlap(other) for other in obstacles)
+    return collisions + 100 * box.outside(bounds)
 
 
 def spread_apart(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:

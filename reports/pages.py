@@ -9,9 +9,10 @@ from markupsafe import Markup
 from reports import details, tables
 from reports.cells import headline_cells, teacher_of
 from reports.curves import curve_stack, layer_stacks, stages_of, term_colours
+from reports.notices import notices
 from reports.panels import draw_stack
 from reports.plots import draw_scatter
-from reports.points import disk_cost, latency_cost, model_colour, model_colours, scatter
+from reports.points import disk_cost, latency_cost, model_colour, model_colours, scatter, unreliable
 from reports.record import ModelCard, Record
 from reports.verdicts import headlines, remarks
 from reports.words import duration, metric_style, scaled
@@ -36,6 +37,7 @@ def run_page(record: Record) -> dict[str, Any]:
         "metric": metric_style(record.task.metric),
         "cells": cells,
         "headlines": [(line, model_colour(line.model, colours)) for line in headlines(record)],
+        "notes": [*record.notes, *notices(record)],
         "remarks": [(line, model_colour(line.model, colours)) for line in remarks(record)],
         "quality": (teacher_of(record) or record.models[0]).quality,
         "seeds": max(len(card.quality.by_seed) for card in record.models),
@@ -46,6 +48,7 @@ def run_page(record: Record) -> dict[str, Any]:
         "wall": duration(record.provenance.wall_seconds),
         "memory": scaled(record.provenance.memory_bytes, "B"),
         "summary": tables.summary(record, colours),
+        "unsteady": any(unreliable([record], cell) for cell in cells),
         "metrics": tables.metrics(record, colours),
         "twins": tables.twins(record, colours),
         "latencies": details.latencies(record),
@@ -66,7 +69,11 @@ def scatters(records: Sequence[Record], colours: dict[str, str]) -> list[Markup]
     """Quality against both latencies and against size; the cells are those of the first record."""
     charts = [
         scatter(
-            records, latency_cost(cell), title=f"Latency, {cell.short}", cost_label="median ms a batch", colours=colours
+            records,
+            latency_cost(cell),
+            title=f"Latency, {cell.short}{' (not reliable)' if unreliable(records, cell) else ''}",
+            cost_label="median ms a batch",
+            colours=colours,
         )
         for cell in headline_cells(records[0])
     ]

@@ -15,7 +15,9 @@ def draw_stack(stack: Stack, *, markers: bool = False) -> str:
     """Panels above one another; the first is the tallest. Lines carry their names at the right end."""
     with style():
         heights = [170.0, *(70.0 for _ in stack.panels[1:])]
-        width, gap, above, below, left, right = 370.0, 26.0, 48.0, 40.0, 46.0, 98.0
+        width, gap, above, below, left = 370.0, 26.0, 48.0, 40.0, 46.0
+        longest = max(len(line.label) for panel in stack.panels for line in panel.lines)
+        right = min(max(98.0, 20 + 6.3 * longest), 178.0)
         total = above + sum(heights) + gap * (len(heights) - 1) + below
         figure = new_figure(width, total)
         figure.text(0, 1 - 14 / total, plain(stack.title, 60), fontsize=12, va="baseline")
@@ -79,6 +81,6 @@ def _name_lines(axes: Axes, lines: Sequence[Line]) -> None:
     for line, place in zip(lines, places, strict=True):
         height = (place - bounds.y0) / (bounds.y1 - bounds.y0)
         axes.text(
-            1.03, height, plain(line.label, 15), transform=axes.transAxes, va="center_baseline", fontsize=10,
+            1.03, height, plain(line.label, 25), transform=axes.transAxes, va="center_baseline", fontsize=10,
             color=light(line.colour), fontweight="bold" if line.heavy else "normal",
         )  # fmt: skip

@@ -1,5 +1,6 @@
 """Draws what `points` computed: quality against cost, with the front."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import ArrayLike
 
-from reports.labels import Box, place_labels
+from reports.labels import Box, leader, marker_boxes, place_labels, place_on_line
 from reports.pareto import staircase
 from reports.points import Point, Scatter
 from reports.svg import inline, log_ticks, new_figure, plain, style
@@ -28,10 +29,12 @@ def draw_scatter(chart: Scatter) -> str:
         axes.set_ylabel(chart.quality_label)
         for _, value in chart.levels:
             axes.axhline(value, color=light("muted"), linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        _front_line(axes, chart)
         for index, (point, on_front) in enumerate(zip(chart.points, chart.on_front, strict=True)):
             _draw_point(axes, point, on_front, f"point-{index}")
         axes.margins(y=0.14)
+        axes.autoscale_view()
+        axes.set_ylim(axes.get_ylim())
+        axes.plot(*zip(*_staircase(axes, chart), strict=True), color=light("muted"), linewidth=1.2, alpha=0.7, zorder=2)
         _label_points(axes, chart)
         tips = {f"point-{index}": point.detail for index, point in enumerate(chart.points)}
         return inline(figure, f"{chart.title}: {chart.quality_label} against {chart.cost_label}", tips=tips)
@@ -49,16 +52,13 @@ def _cost_axis(axes: Axes, chart: Scatter) -> None:
     axes.set_xlabel(f"{chart.cost_label} (log scale; left is better)")
 
 
-def _front_line(axes: Axes, chart: Scatter) -> None:
-    corners = _corners(chart)
-    if len(corners) > 1:
-        costs, qualities = zip(*corners, strict=True)
-        axes.step(costs, qualities, where="post", color=light("muted"), linewidth=1.2, alpha=0.7, zorder=2)
-
-
-def _corners(chart: Scatter) -> list[tuple[float, float]]:
+def _staircase(axes: Axes, chart: Scatter) -> list[tuple[float, float]]:
+    """Its corners, from the edge of worst quality to the edge of highest cost: one best point makes a step too."""
     points = [(point.cost, point.quality) for point in chart.points]
-    return staircase(points, higher_is_better=chart.higher_is_better)
+    front = staircase(points, higher_is_better=chart.higher_is_better)
+    worst = axes.get_ylim()[0 if chart.higher_is_better else 1]
+    flats = [corner for before, after in pairwise(front) for corner in (before, (after[0], before[1]))]
+    return [(front[0][0], worst), *flats, front[-1], (axes.get_xlim()[1], front[-1][1])]
 
 
 def _draw_point(axes: Axes, point: Point, on_front: bool, gid: str) -> None:
@@ -67,29 +67,42 @@ def _draw_point(axes: Axes, point: Point, on_front: bool, gid: str) -> None:
         axes.errorbar(
             point.cost, point.quality, yerr=point.spread, color=colour, alpha=alpha, linewidth=1.3, capsize=3, zorder=3
         )
+    # A ring is wider: it must show around its student where both are equally good.
     axes.plot(
-        point.cost, point.quality, _MARKERS[point.marker], markersize=8.5, color=colour, alpha=alpha, gid=gid,
+        point.cost, point.quality, _MARKERS[point.marker], markersize=13 if point.marker == "ring" else 8.5,
+        color=colour, alpha=alpha, gid=gid,
         markeredgewidth=1.6, markerfacecolor="none" if point.marker == "ring" else colour, zorder=4,
     )  # fmt: skip
 
 
 def _label_points(axes: Axes, chart: Scatter) -> None:
-    """Names beside points and level lines, each name once: at its point on the front, else at its best one."""
-    named = _named(chart)
-    axes.autoscale_view()
-    anchors = [tuple(axes.transData.transform((point.cost, point.quality))) for point, _ in named]
-    bounds = _box(axes.get_window_extent())
-    levels = _level_anchors(axes, chart, bounds)
-    texts = [plain(point.label) for point, _ in named] + [text for text, _ in levels]
-    sizes = [_text_size(axes, text) for text in texts]
-    obstacles = _obstacles(axes, chart, bounds)
-    boxes = place_labels([*anchors, *(anchor for _, anchor in levels)], sizes, bounds, obstacles=obstacles)
-    colours = [point.colour if front else "muted" for point, front in named] + ["muted"] * len(levels)
-    for text, box, colour in zip(texts, boxes, colours, strict=True):
-        x, y = axes.transAxes.inverted().transform(((box.left + box.right) / 2, (box.bottom + box.top) / 2))
-        axes.text(
-            x, y, text, transform=axes.transAxes, ha="center", va="center_baseline", color=light(colour), zorder=5
-        )
+    """Names beside points and on level lines, each name once: at its point on the front, else at its best one."""
+    named, bounds = _named(chart), _box(axes.get_window_extent())
+    at = axes.transData.transform
+    everywhere = [tuple(at((point.cost, point.quality))) for point in chart.points]
+    anchors = [tuple(at((point.cost, point.quality))) for point, _ in named]
+    taken = marker_boxes(everywhere)
+    for name, value in chart.levels:
+        height = float(at((chart.points[0].cost, value))[1])
+        taken.append(place_on_line(height, _text_size(axes, plain(name)), bounds, taken))
+        _write(axes, plain(name), taken[-1], "muted")
+    sizes = [_text_size(axes, plain(point.label)) for point, _ in named]
+    boxes = place_labels(anchors, sizes, bounds, others=taken, obstacles=_lines(axes, chart, bounds))
+    for (point, front), anchor, box in zip(named, anchors, boxes, strict=True):
+        colour = point.colour if front else "muted"
+        _write(axes, plain(point.label), box, colour)
+        _point_out(axes, leader(anchor, box), colour)
+
+
+def _write(axes: Axes, text: str, box: Box, colour: str) -> None:
+    x, y = axes.transAxes.inverted().transform(((box.left + box.right) / 2, (box.bottom + box.top) / 2))
+    axes.text(x, y, text, transform=axes.transAxes, ha="center", va="center_baseline", color=light(colour), zorder=5)
+
+
+def _point_out(axes: Axes, ends: Sequence[tuple[float, float]], colour: str) -> None:
+    if ends:
+        x, y = zip(*axes.transAxes.inverted().transform(ends), strict=True)
+        axes.plot(x, y, transform=axes.transAxes, color=light(colour), linewidth=0.8, alpha=0.6, zorder=3)
 
 
 def _named(chart: Scatter) -> list[tuple[Point, bool]]:
@@ -103,29 +116,21 @@ def _named(chart: Scatter) -> list[tuple[Point, bool]]:
     return list(first.values())[:_MOST_LABELS]
 
 
-def _level_anchors(axes: Axes, chart: Scatter, bounds: Box) -> list[tuple[str, tuple[float, float]]]:
-    """Level lines are named at their right end."""
-    heights = [float(axes.transData.transform((chart.points[0].cost, value))[1]) for _, value in chart.levels]
-    return [(plain(name), (bounds.right - 60, height)) for (name, _), height in zip(chart.levels, heights, strict=True)]
-
-
 def _box(extent: object) -> Box:
     return Box(extent.x0, extent.y0, extent.x1, extent.y1)  # type: ignore[attr-defined]
 
 
-def _obstacles(axes: Axes, chart: Scatter, bounds: Box) -> list[Box]:
-    """What labels should not lie on: error bars, other points, the staircase and the level lines."""
+def _lines(axes: Axes, chart: Scatter, bounds: Box) -> list[Box]:
+    """What labels should not lie on: error bars, the staircase and the level lines."""
     at = axes.transData.transform
     bars = [
         _segment(at((point.cost, low)), at((point.cost, high)))
         for point in chart.points
         for low, high in [_reach(point)]
     ]
-    corners = [at(corner) for corner in _corners(chart)]
-    flats = [_segment(before, (after[0], before[1])) for before, after in pairwise(corners)]
-    rises = [_segment((after[0], before[1]), after) for before, after in pairwise(corners)]
+    steps = [_segment(at(before), at(after)) for before, after in pairwise(_staircase(axes, chart))]
     heights = [at((chart.points[0].cost, value))[1] for _, value in chart.levels]
-    return [*bars, *flats, *rises, *(_segment((bounds.left, y), (bounds.right, y)) for y in heights)]
+    return [*bars, *steps, *(_segment((bounds.left, y), (bounds.right, y)) for y in heights)]
 
 
 def _reach(point: Point) -> tuple[float, float]:
@@ -144,4 +149,4 @@ def _text_size(axes: Axes, text: str) -> tuple[float, float]:
     drawn = axes.text(0, 0, text)
     extent = drawn.get_window_extent()
     drawn.remove()
-    return extent.width, extent.height
+    return extent.width + 6, extent.height

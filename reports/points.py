@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from reports.cells import Cell, in_order, latency_in, short_name
+from reports.cells import Cell, doubt, in_order, latency_in, measured_card
 from reports.pareto import pareto_front
 from reports.record import ModelCard, Record
 from reports.theme import series_colours
@@ -50,6 +50,11 @@ def latency_cost(cell: Cell) -> Cost:
     return cost
 
 
+def unreliable(records: Sequence[Record], cell: Cell) -> bool:
+    """Whether a figure of that cell can't be relied on."""
+    return any(doubt(latency_in(card, cell)) for record in records for card in record.models)
+
+
 def disk_cost(card: ModelCard) -> float | None:
     """Megabytes of the weights file."""
     return card.size.bytes_on_disk / 1e6 if card.size else None
@@ -65,11 +70,14 @@ def scatter(
     levels: dict[str, float] = {}
     for record in records:
         for card in in_order(record):
-            value = cost(card)
+            measured = measured_card(record, card)
+            value = cost(measured)
             if value is None or value <= 0:
                 levels.setdefault(card.name, _shown(card.quality.value, shown))
             else:
-                points.append(_point(card, record.name, value, shown, colours))
+                borrowed = f", {measured.name}'s cost" if measured is not card else ""
+                detail = f"{card.name} in {record.name}: {shown.value(card.quality.value)} at {significant(value)}"
+                points.append(_point(card, detail + borrowed, value, shown, colours))
     if not points:
         return None
     front = pareto_front([(point.cost, point.quality) for point in points], higher_is_better=higher)
@@ -88,10 +96,10 @@ def _shown(value: float, style: MetricStyle) -> float:
     return 100 * value if style.percent else value
 
 
-def _point(card: ModelCard, run: str, cost: float, style: MetricStyle, colours: dict[str, str]) -> Point:
+def _point(card: ModelCard, detail: str, cost: float, style: MetricStyle, colours: dict[str, str]) -> Point:
     return Point(
-        label=short_name(card),
-        detail=f"{card.name} in {run}: {style.value(card.quality.value)} at {significant(cost)}",
+        label=card.name,
+        detail=detail,
         cost=cost,
         quality=_shown(card.quality.value, style),
         spread=None if card.quality.spread is None else _shown(card.quality.spread, style),

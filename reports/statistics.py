@@ -76,6 +76,16 @@ def bootstrap_mean_difference(
     return _interval(values, scores.mean(axis=1), len(model), rng, level)
 
 
+def smallest_visible(count: int, *, level: float = 0.95) -> int:
+    """On how many of `count` examples two classifiers must differ, all in one's favour, to keep zero out of the
+    percentile interval of the paired bootstrap: the least k with (1 - k/count)^count < (1 - level)/2.
+
+    >>> smallest_visible(24), smallest_visible(1000)
+    (4, 4)
+    """
+    return next(k for k in range(1, count + 1) if (1 - k / count) ** count < (1 - level) / 2)
+
+
 def mcnemar_p(model_right: ArrayLike, other_right: ArrayLike) -> float:
     """Two-sided exact p-value that two classifiers err equally often on the same examples.
 

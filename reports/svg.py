@@ -74,7 +74,7 @@ def plain(name: str, limit: int = 40) -> str:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers between low and high, the coarsest set that gives three or more.
+    """Round numbers between low and high: of the coarsest set that gives three or more, six at most.
 
     >>> [round(tick, 6) for tick in log_ticks(0.9, 120.0)]
     [1.0, 10.0, 100.0]
@@ -86,6 +86,7 @@ def log_ticks(low: float, high: float) -> list[float]:
         (1, 3),
         (1, 2, 5),
         (1, 1.5, 2, 3, 5, 7),
+        tuple(range(1, 10)),
         tuple(np.arange(1, 10, 0.5)),
         tuple(np.arange(1, 10, 0.1)),
     ):
@@ -94,7 +95,7 @@ def log_ticks(low: float, high: float) -> list[float]:
         ]
         if len(ticks) >= 3:
             break
-    return ticks
+    return ticks[:: -(-len(ticks) // 6) or 1]
 
 
 def inline(figure: Figure, description: str, *, tips: Mapping[str, str] | None = None) -> str:

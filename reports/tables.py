@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from reports.cells import Cell, headline_cells, in_order, latency_in, teacher_of
+from reports.cells import Cell, doubt, headline_cells, in_order, latency_in, measured_card, teacher_of
 from reports.points import model_colour
-from reports.record import Interval, ModelCard, Quality, Record
+from reports.record import Interval, Latency, ModelCard, Quality, Record
 from reports.verdicts import twin_effects
-from reports.words import compared, metric_style, p_value, percent, scaled, significant
+from reports.words import compared, counted, metric_style, p_value, percent, scaled, significant
 
 MISSING = "\N{EM DASH}"
 
@@ -21,7 +21,7 @@ class Field:
     order: float | None = None
     """What sorting goes by; the text where it is None."""
     tone: str = ""
-    """ "bad" marks what is worse than the teacher where one would hope for better."""
+    """ "bad" marks what is worse than the teacher where one would hope for better; "date" is never broken."""
     colour: str = ""
     marker: str = ""
     link: str = ""
@@ -55,7 +55,7 @@ def summary(record: Record, colours: dict[str, str]) -> Table:
             retained_field(card, record),
             *_size_fields(card, teacher_of(record)),
             *(_latency_field(record, card, cell) for cell in cells),
-            _memory_field(card, teacher_of(record)),
+            _memory_field(record, card),
         )
         for card in in_order(record)
     ]
@@ -77,7 +77,7 @@ def _shape(card: ModelCard) -> str:
     family, layers, hidden = (card.architecture.get(key) for key in ("family", "layers", "hidden"))
     parts = [str(family)] if family else []
     if layers and hidden:
-        parts.append(f"{layers} layers of {hidden}")
+        parts.append(f"{counted(layers, 'layer')} of {hidden}")
     return ", ".join(parts)
 
 
@@ -132,15 +132,26 @@ def cost_field(value: float, text: str, teacher: float, less: str) -> Field:
 
 def _latency_field(record: Record, card: ModelCard, cell: Cell) -> Field:
     found, teacher = latency_in(card, cell), teacher_of(record)
+    if found is None and latency_in(measured_card(record, card), cell):
+        return Field(text=f"as {card.twin_of}")
+    reference = latency_in(teacher, cell) if teacher and teacher is not card else None
+    return latency_field(found, reference, f"{significant(found.p50_ms)} ms" if found else "")
+
+
+def latency_field(found: Latency | None, reference: Latency | None, text: str) -> Field:
+    """`text`, and below it the ratio to the teacher's, or that one of the two is no figure to build on."""
     if found is None:
         return Field()
-    reference = latency_in(teacher, cell) if teacher and teacher is not card else None
-    return cost_field(found.p50_ms, f"{significant(found.p50_ms)} ms", reference.p50_ms if reference else 0, "faster")
+    if doubt(found, reference):
+        return Field(text=text, under="not reliable", order=found.p50_ms, tone="bad")
+    return cost_field(found.p50_ms, text, reference.p50_ms if reference else 0, "faster")
 
 
-def _memory_field(card: ModelCard, teacher: ModelCard | None) -> Field:
+def _memory_field(record: Record, card: ModelCard) -> Field:
+    teacher = teacher_of(record)
     if card.speed is None or card.speed.peak_memory_bytes is None:
-        return Field()
+        twin = measured_card(record, card).speed
+        return Field(text=f"as {card.twin_of}") if twin and twin.peak_memory_bytes is not None else Field()
     reference = teacher.speed.peak_memory_bytes if teacher and teacher is not card and teacher.speed else None
     value = card.speed.peak_memory_bytes
     return cost_field(value, scaled(value, "B"), reference or 0, "less")

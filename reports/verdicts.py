@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
-from reports.cells import headline_cells, latency_in, students_of, teacher_of, twin_of
-from reports.record import Interval, ModelCard, Record
+from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of, twin_of
+from reports.record import Interval, Latency, ModelCard, Record, TaskCard
 from reports.statistics import seed_difference
-from reports.words import MetricStyle, compared, metric_style, percent
+from reports.words import compared, counted, metric_style, percent
+
+SMALL = 200
+"""With fewer evaluation examples than this a difference that isn't seen may well be there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,7 @@ def headlines(record: Record) -> list[Headline]:
     for student in students_of(record):
         parts = [_quality_words(record, student, teacher), *_cost_words(record, student, teacher)]
         twin = f" {_capital(effects[student.name])}." if student.name in effects else ""
-        lines.append(Headline(model=student, text=f"{_listed(parts)}.{twin}"))
+        lines.append(Headline(model=student, text=f"{_listed(parts)}.{_doubtful_speed(record, student)}{twin}"))
     return lines
 
 
@@ -45,6 +48,8 @@ def _quality_words(record: Record, student: ModelCard, teacher: ModelCard | None
     if teacher is None:
         return f"reaches {value} {style.label}"
     both = f"{style.value(student.quality.value)} against {style.value(teacher.quality.value)}"
+    if alike(student.quality.against_teacher):
+        both += f", {_alike_words(record.task)}"
     share = student.quality.retained
     if share is None:
         return f"has {style.label} {both}"
@@ -62,12 +67,31 @@ def _cost_words(record: Record, student: ModelCard, teacher: ModelCard | None) -
             teacher.size.bytes_on_disk, student.size.bytes_on_disk, less="smaller", more="larger", same="as large"
         )
         words.append(f"{size} on disk")
-    for cell in headline_cells(record):
-        own, reference = latency_in(student, cell), latency_in(teacher, cell)
-        if own and reference:
+    pairs = _latency_pairs(record, student)
+    if not _doubtful_speed(record, student):
+        for batch, own, reference in pairs:
             speed = compared(reference.p50_ms, own.p50_ms, less="faster", more="slower", same="about as fast")
-            words.append(f"{speed} at batch {cell.batch}")
+            words.append(f"{speed} at batch {batch}")
     return words
+
+
+def _latency_pairs(record: Record, student: ModelCard) -> list[tuple[int, Latency, Latency]]:
+    """Batch, the student's and the teacher's figure, of each headline cell where both were measured."""
+    teacher = teacher_of(record)
+    found = [
+        (cell.batch, latency_in(student, cell), latency_in(teacher, cell) if teacher else None)
+        for cell in headline_cells(record)
+    ]
+    return [(batch, own, reference) for batch, own, reference in found if own and reference]
+
+
+def _doubtful_speed(record: Record, student: ModelCard) -> str:
+    """One bad cell spoils the sentence: the others were timed in the same minutes."""
+    reason = doubt(*(latency for _, *both in _latency_pairs(record, student) for latency in both))
+    if not reason:
+        return ""
+    how = "on a busy machine" if "p95" in reason else "too few times"
+    return f" Speed was measured {how} and is not reliable ({reason})."
 
 
 def remarks(record: Record) -> list[Headline]:
@@ -84,7 +108,7 @@ def remarks(record: Record) -> list[Headline]:
 
 def _albert_words(student: ModelCard) -> str:
     layers = student.architecture.get("layers")
-    passes = f"runs it {layers} times" if layers else "runs it once a layer"
+    passes = f"runs it {'once' if layers == 1 else f'{layers} times'}" if layers else "runs it once a layer"
     return (
         "shares one set of layer weights, which makes it small on disk and in memory for weights. Each pass still "
         f"{passes}, so it computes as much and is as slow as an unshared model of that depth and width, and its "
@@ -99,7 +123,7 @@ def _slower_cells(record: Record, student: ModelCard) -> list[str]:
     words = []
     for cell in headline_cells(record):
         own, reference = latency_in(student, cell), latency_in(teacher, cell)
-        if own and reference and own.p50_ms >= 1.05 * reference.p50_ms:
+        if own and reference and not doubt(own, reference) and own.p50_ms >= 1.05 * reference.p50_ms:
             words.append(
                 f"{cell.short} ({compared(reference.p50_ms, own.p50_ms, less='faster', more='slower', same='')})"
             )
@@ -116,25 +140,43 @@ def twin_effects(record: Record) -> list[TwinEffect]:
         seeds = [list(card.quality.by_seed.values()) for card in (student, twin)]
         interval = student.quality.against_twin or seed_difference(*seeds)
         difference = interval.difference if interval else student.quality.value - twin.quality.value
-        verdict = _twin_words(difference, interval, metric_style(record.task.metric), record.task.higher_is_better)
+        verdict = (
+            f"distillation adds nothing here: {_alike_words(record.task)} with and without it"
+            if alike(student.quality.against_twin)
+            else _twin_words(record.task, student.quality.n, difference, interval)
+        )
         effects.append(
             TwinEffect(student=student, twin=twin, difference=difference, interval=interval, verdict=verdict)
         )
     return effects
 
 
-def _twin_words(difference: float, interval: Interval | None, style: MetricStyle, higher_is_better: bool) -> str:
+def _twin_words(task: TaskCard, n: int, difference: float, interval: Interval | None) -> str:
+    style = metric_style(task.metric)
     amount, signed = style.difference(difference), style.signed(difference)
     if interval is None:
-        return f"distilled minus twin is {signed} {style.label}; one seed and no interval, so nothing is decided"
+        return f"with minus without distillation: {signed} {style.label}; no interval, so nothing is decided"
     level = f"{interval.level * 100:g} % interval {style.interval(interval)}"
     if interval.low <= 0 <= interval.high:
         points = " points" if style.percent else ""
+        if n < SMALL:
+            seen = f"distillation makes no difference that {counted(n, 'example')} can show"
+            return f"{seen}: {signed}{points}, and the {level} includes zero"
         return f"distillation adds nothing here: {signed}{points}, and the {level} includes zero"
-    gains = (difference > 0) == higher_is_better
-    if higher_is_better:
+    gains = (difference > 0) == task.higher_is_better
+    if task.higher_is_better:
         return f"distillation {'adds' if gains else 'costs'} {amount} ({level})"
     return f"distillation {'lowers' if gains else 'raises'} the {style.label} by {amount} ({level})"
+
+
+def alike(interval: Interval | None) -> bool:
+    """Whether no resample told the two models apart: they answer alike, which is more than a difference of zero."""
+    return interval is not None and max(abs(interval.low), abs(interval.high), abs(interval.difference)) < 1e-12
+
+
+def _alike_words(task: TaskCard) -> str:
+    """With three or more classes two wrong answers may still differ."""
+    return "right on the same examples" if len(task.labels) > 2 else "identical answers"
 
 
 def _listed(parts: list[str]) -> str:

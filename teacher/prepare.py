@@ -98,7 +98,7 @@ def predict_logits(
     model.eval()
     rows: np.ndarray | None = None
     batches = sorted_batches(encoded.lengths, batch_size)
-    shown = batches if label is None else progress(batches, label, total=len(batches), unit="batch")
+    shown = batches if label is None else progress(batches, label, total=len(batches), unit="step")
     for indices in shown:
         batch = prepared.task.collate(encoded, list(indices), prepared.pad)
         inputs = {name: tensor.to(model.device) for name, tensor in model_inputs(model, batch).items()}

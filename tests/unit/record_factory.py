@@ -1,5 +1,7 @@
 """Records as a run would write them, for tests of pages: made up, but of the right shape and size."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from reports.record import (
@@ -316,3 +318,37 @@ def minimal() -> Record:
         ModelCard(name="tiny", role="student", quality=quality((0.85,), 0.9)),
     )
     return Record(name="bare-tiny", provenance=provenance(), task=bare, models=models)
+
+
+def busy(record: Record, *, p95: float = 26.0, repeats: int = 40) -> Record:
+    """The same run, with every student's figures at batch 1 x 16 spoiled: a p95 of so many times the p50."""
+
+    def spoil(card: ModelCard) -> ModelCard:
+        if card.speed is None or card.role != "student":
+            return card
+        cells = tuple(
+            replace(cell, p95_ms=p95 * cell.p50_ms, repeats=repeats) if (cell.batch, cell.length) == (1, 16) else cell
+            for cell in card.speed.latency
+        )
+        return replace(card, speed=replace(card.speed, latency=cells))
+
+    return replace(record, models=tuple(spoil(card) for card in record.models))
+
+
+def small(n: int = 24, *, low: float = 0.0, high: float = 0.0) -> Record:
+    """Few examples: tiny as good as its twin and the teacher, TF-IDF better than all of them."""
+    same = Interval(difference=(low + high) / 2, low=low, high=high)
+    ahead = Interval(difference=0.3333, low=0.167, high=0.542)
+
+    def few(card: ModelCard, **changes: object) -> ModelCard:
+        return replace(card, quality=replace(card.quality, n=n, **changes))  # type: ignore[arg-type]
+
+    teacher, (tiny, twin) = _teacher(), _tiny()
+    score = quality((0.875,), 0.542)
+    cards = (
+        few(teacher, value=0.542),
+        few(tiny, value=0.542, retained=1.0, against_teacher=same, against_twin=same),
+        few(replace(twin, speed=None), value=0.542, retained=1.0, against_teacher=same),
+        few(ModelCard(name="TF-IDF + logistic regression", role="baseline", quality=score), against_teacher=ahead),
+    )
+    return Record(name="small-tiny", provenance=provenance(), task=task(labels=("bad", "good")), models=cards)

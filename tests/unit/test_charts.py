@@ -1,5 +1,6 @@
 """Charts: what they show, and that drawing is repeatable and leaves matplotlib alone."""
 
+import itertools
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
@@ -9,10 +10,12 @@ from unit import record_factory
 
 from reports.cells import headline_cells
 from reports.curves import curve_kind, curve_stack, layer_stacks, stages_of, term_colours, thin
+from reports.labels import Box, leader, place_on_line
 from reports.panels import draw_stack
-from reports.plots import draw_scatter
+from reports.plots import _staircase, draw_scatter
 from reports.points import Scatter, disk_cost, latency_cost, model_colours, scatter
 from reports.record import Record
+from reports.svg import new_figure, style
 from reports.theme import COLOURS
 
 
@@ -42,9 +45,9 @@ def test_scatter_knows_front_levels_and_colours(record: Record) -> None:
     assert found == {
         "teacher": (True, "ink", "square"),
         "tiny": (True, "series-0", "circle"),
-        "tiny twin": (False, "series-0", "ring"),
+        "tiny without distillation": (False, "series-0", "ring"),
         "distil": (True, "series-1", "circle"),
-        "distil twin": (False, "series-1", "ring"),
+        "distil without distillation": (False, "series-1", "ring"),
         "albert": (True, "series-2", "circle"),
     }
     assert [name for name, _ in chart.levels] == ["TF-IDF + logistic regression"]
@@ -65,6 +68,80 @@ def test_latency_points_are_those_of_the_cell(record: Record) -> None:
     assert chart.points[0].cost == 2.6
 
 
+def unmeasured_twins(record: Record) -> Record:
+    """Twins without a latency and a size of their own, as runs write them, and all models equally good."""
+    cards = []
+    for card in record.models:
+        flat = replace(card.quality, value=0.5, spread=None) if card.role != "baseline" else card.quality
+        cards.append(replace(card, quality=flat, speed=None if card.role == "twin" else card.speed))
+    return replace(record, models=tuple(cards))
+
+
+def test_a_twin_stands_at_its_students_latency(record: Record) -> None:
+    chart = scatter(
+        [unmeasured_twins(record)], latency_cost(headline_cells(record)[0]), title="", cost_label="", colours={}
+    )
+    assert chart is not None
+    costs = {point.label: point.cost for point in chart.points}
+    assert costs["tiny without distillation"] == costs["tiny"] == pytest.approx(0.832)
+    assert "at 0.832, tiny's cost" in next(point.detail for point in chart.points if point.marker == "ring")
+    assert [name for name, _ in chart.levels] == ["TF-IDF + logistic regression"]
+    orphan = replace(record, models=tuple(card for card in unmeasured_twins(record).models if card.name != "tiny"))
+    left = scatter([orphan], latency_cost(headline_cells(record)[0]), title="", cost_label="", colours={})
+    assert left is not None
+    assert "tiny without distillation" in dict(left.levels)
+
+
+def test_labels_of_equally_good_models_do_not_collide(record: Record) -> None:
+    equal = unmeasured_twins(record)
+    for cost in (*(latency_cost(cell) for cell in headline_cells(record)), disk_cost):
+        chart = scatter([equal], cost, title="x", cost_label="ms", colours=model_colours([equal]))
+        assert chart is not None
+        boxes = {name: box for name, box in text_boxes(draw_scatter(chart)) if name in {c.name for c in equal.models}}
+        assert len(boxes) == 7
+        for (name, box), (other, beside) in itertools.combinations(boxes.items(), 2):
+            assert box.overlap(beside) == 0, (name, other)
+
+
+def text_boxes(svg: str) -> list[tuple[str, Box]]:
+    """Texts of a drawing with the place they take."""
+    with style():
+        axes = new_figure(300, 300).add_axes((0, 0, 1, 1))
+        widths = {text: axes.text(0, 0, text).get_window_extent().width for text in texts(svg)}
+    root = ElementTree.fromstring(svg.replace("xlink:href", "href"))
+    found = []
+    for element in root.iter():
+        if element.tag.endswith("text") and "middle" in (element.get("style") or ""):
+            x, y, half = float(element.get("x", 0)), float(element.get("y", 0)), widths[element.text or ""] / 2
+            found.append((element.text or "", Box(x - half, y - 8, x + half, y + 2)))
+    return found
+
+
+def test_a_level_is_named_on_its_line() -> None:
+    bounds = Box(0, 0, 300, 200)
+    box = place_on_line(100, (80, 14), bounds, [])
+    assert (box.right, box.bottom) == (300, 102)
+    beside = place_on_line(100, (80, 14), bounds, [box])
+    assert beside.overlap(box) == 0
+    assert min(abs(beside.bottom - 100), abs(beside.top - 100)) == 2
+
+
+def test_far_labels_are_tied_to_their_points() -> None:
+    assert leader((0, 0), Box(8, -7, 60, 7)) == ()
+    assert leader((0, 0), Box(40, -7, 90, 7)) == ((7, 0), (40, 0))
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_single_best_point_makes_a_step(record: Record, higher: bool) -> None:
+    chart = replace(size_chart(record), higher_is_better=higher)
+    point = chart.points[0]
+    single = replace(chart, points=(point,), on_front=(True,), levels=())
+    axes = new_figure(300, 300).add_axes((0.1, 0.1, 0.8, 0.8))
+    axes.set(xlim=(1, 1000), ylim=(0, 100))
+    edge = 0 if higher else 100
+    assert _staircase(axes, single) == [(point.cost, edge), (point.cost, point.quality), (1000, point.quality)]
+
+
 def test_nothing_measured_gives_no_chart() -> None:
     record = record_factory.minimal()
     assert scatter([record], disk_cost, title="", cost_label="", colours={}) is None
@@ -82,7 +159,15 @@ def test_other_cells_stand_in_for_missing_ones(record: Record) -> None:
 
 def test_scatter_names_every_model_once_and_outside_nothing(record: Record) -> None:
     svg = draw_scatter(size_chart(record))
-    for name in ("teacher", "tiny", "tiny twin", "distil", "distil twin", "albert", "TF-IDF + logistic regression"):
+    for name in (
+        "teacher",
+        "tiny",
+        "tiny without distillation",
+        "distil",
+        "distil without distillation",
+        "albert",
+        "TF-IDF + logistic regression",
+    ):
         assert texts(svg).count(name) == 1
     assert f"<title>albert in {record.name}: 83.2 at 23.7</title>" in svg
 
@@ -183,9 +268,9 @@ def test_layers_of_students_and_twins(record: Record) -> None:
     hidden, attention = layer_stacks(record, model_colours([record]))
     assert [(line.label, line.dashed) for line in hidden.panels[0].lines] == [
         ("tiny", False),
-        ("tiny twin", True),
+        ("tiny without distillation", True),
         ("distil", False),
         ("albert", False),
     ]
     assert min(attention.panels[0].lines[0].x) > 0
-    assert "tiny twin" in texts(draw_stack(hidden, markers=True))
+    assert "tiny without distillation" in texts(draw_stack(hidden, markers=True))

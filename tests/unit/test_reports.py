@@ -13,6 +13,7 @@ from unit import record_factory
 
 from common.errors import UserError
 from reports.build import build_reports, command
+from reports.notices import notices
 from reports.record import Interval, ModelCard, Record
 from reports.verdicts import headlines, remarks, twin_effects
 
@@ -351,7 +352,7 @@ def test_twin_without_interval_is_judged_by_seeds_or_not_at_all() -> None:
         return twin_effects(replace(rich, models=tuple(cut(card) for card in rich.models)))[0].verdict
 
     assert verdict(3).startswith("distillation adds 2.6 points (95 % interval +")
-    assert verdict(1) == "distilled minus twin is +2.6 accuracy; one seed and no interval, so nothing is decided"
+    assert verdict(1) == "with minus without distillation: +2.6 accuracy; no interval, so nothing is decided"
 
 
 def test_distillation_that_harms_is_said_to() -> None:
@@ -386,3 +387,141 @@ def test_settings_of_any_shape_are_shown(tmp_path: Path) -> None:
     tables = [table for table in page_of(tmp_path / "out/bare-tiny.html").tables if table[0] == ["name", "value"]]
     settings = next(dict(table[1:]) for table in tables if ["d.e", "1, x"] in table)
     assert settings == {"a": "—", "b": "—", "c": "—", "d.e": "1, x", "d.f": "True"}
+
+
+def shown_page(folder: Path, record: Record) -> Page:
+    write(folder / "runs", record)
+    build_reports(folder / "runs", folder / "out")
+    return page_of(folder / "out" / f"{record.name}.html")
+
+
+def test_a_broken_record_costs_the_exit_code_not_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "runs", record_factory.minimal())
+    (tmp_path / "runs/broken").mkdir()
+    (tmp_path / "runs/broken/record.json").write_text("{", encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        command(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 1
+    assert "left out: " in capsys.readouterr().out
+    assert (tmp_path / "out/bare-tiny.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('"p50_ms": NaN', "models[0].speed.latency[0].p50_ms is not a finite number"),
+        ('"p50_ms": 0.0', "teacher has a latency that is not above 0"),
+    ],
+)
+def test_another_runs_impossible_figures_do_not_stop_a_build(tmp_path: Path, text: str, problem: str) -> None:
+    write(tmp_path / "runs", record_factory.minimal(), record_factory.rich())
+    path = tmp_path / "runs" / record_factory.rich().name / "record.json"
+    path.write_text(re.sub('"p50_ms": [0-9.]+', text, path.read_text(encoding="utf-8"), count=1), encoding="utf-8")
+    result = build_reports(tmp_path / "runs", tmp_path / "out", only="bare-tiny")
+    assert [page.name for page in result.pages] == ["bare-tiny.html"]
+    assert problem in result.broken[0]
+
+
+def test_a_baseline_that_beats_the_teacher_is_said_first(tmp_path: Path) -> None:
+    text = shown_page(tmp_path, record_factory.small()).text
+    said = "TF-IDF + logistic regression is better than the teacher by 33.3 points (95 % interval +16.7 to +54.2)."
+    assert text.index(said) < text.index("tiny reaches")
+
+
+def test_a_lead_within_chance_is_not_called_better() -> None:
+    record = record_factory.small(low=-0.01, high=0.05)
+    assert notices(record)[0] == (
+        "tiny without distillation is ahead of the teacher by 2.0 points, "
+        "but the 95 % interval −1.0 to +5.0 includes zero."
+    )
+    assert notices(record_factory.rich()) == []
+    worse = record_factory.regression()
+    twin = replace(worse.models[2], quality=replace(worse.models[2].quality, value=0.3, against_teacher=None))
+    (undecided,) = notices(replace(worse, models=(*worse.models[:2], twin)))
+    assert undecided.startswith(
+        "tiny without distillation is ahead of the teacher by 0.102 of MSE; there is no interval"
+    )
+
+
+def test_a_small_evaluation_set_is_said_to_be_small() -> None:
+    assert notices(record_factory.small())[-1] == (
+        "The evaluation set is small, only 24 examples: differences under 16.7 points (4 examples) can't be seen."
+    )
+    assert "small" not in "".join(notices(record_factory.small(200)))
+    unsure = record_factory.small(low=-0.1, high=0.1)
+    assert twin_effects(unsure)[0].verdict == (
+        "distillation makes no difference that 24 examples can show: 0.0 points, "
+        "and the 95 % interval −10.0 to +10.0 includes zero"
+    )
+
+
+def test_identical_answers_are_said_to_be_identical() -> None:
+    record = record_factory.small()
+    assert twin_effects(record)[0].verdict == "distillation adds nothing here: identical answers with and without it"
+    assert "(54.2 against 54.2, identical answers)" in headlines(record)[0].text
+    three = replace(record, task=replace(record.task, labels=("a", "b", "c")))
+    assert "right on the same examples with and without it" in twin_effects(three)[0].verdict
+
+
+def test_seeds_that_agree_do_not_make_answers_identical() -> None:
+    record = record_factory.small()
+    flat = {"0": 0.5, "1": 0.5}
+    cards = tuple(
+        replace(card, quality=replace(card.quality, by_seed=flat, against_twin=None)) for card in record.models
+    )
+    assert "identical" not in twin_effects(replace(record, models=cards))[0].verdict
+
+
+@pytest.mark.parametrize(
+    ("p95", "repeats", "reason"),
+    [
+        (26.0, 40, "Speed was measured on a busy machine and is not reliable (p95 is 26× p50)."),
+        (1.1, 4, "Speed was measured too few times and is not reliable (4 repeats)."),
+    ],
+)
+def test_unreliable_speed_is_not_told_as_a_fact(p95: float, repeats: int, reason: str, tmp_path: Path) -> None:
+    record = record_factory.busy(record_factory.rich(), p95=p95, repeats=repeats)
+    for line in headlines(record):
+        assert reason in line.text
+        assert "faster" not in line.text
+        assert "slower" not in line.text
+    shown = shown_page(tmp_path, record)
+    row = shown.table("model", "accuracy, %")["tiny bert, 4 layers of 312"]
+    assert row["latency p50, batch 1 × 16 tokens"] == "0.832 ms not reliable"
+    assert row["latency p50, batch 32 × 128 tokens"] == "122 ms 3.1× faster"
+    assert "albert is slower than the teacher at batch 32 × 128 tokens (1.1× slower)." in shown.text
+    rows = next(table for table in page_of(tmp_path / "out/index.html").tables if table[0][0] == "run")
+    assert rows[1][-1] == "not reliable batch 1 × 16 tokens"
+
+
+def test_a_p95_of_three_times_the_p50_is_still_relied_on() -> None:
+    assert "faster" in headlines(record_factory.busy(record_factory.rich(), p95=2.99, repeats=5))[0].text
+
+
+def test_a_twin_without_a_latency_points_to_its_student(tmp_path: Path) -> None:
+    rows = shown_page(tmp_path, record_factory.small()).table("model", "accuracy, %")
+    row = rows["tiny without distillation bert, 4 layers of 312"]
+    assert {row[name] for name in row if name.startswith("latency") or name == "peak memory"} == {"as tiny"}
+
+
+def test_one_of_a_thing_is_no_plural(tmp_path: Path) -> None:
+    record = record_factory.small(1)
+    cards = tuple(
+        replace(card, architecture=card.architecture | {"family": "albert", "layers": 1}) for card in record.models
+    )
+    machine = replace(record.provenance, cores=1, threads=1, seeds=(0,))
+    task = replace(record.task, labels=("only",), rows={"train": 1})
+    text = shown_page(tmp_path, replace(record, models=cards, provenance=machine, task=task)).text
+    for phrase in (
+        "1 layer of 312",
+        "into 1 class.",
+        "on 1 example of",
+        "1 core,",
+        "1 thread, seed 0,",
+        "runs it once,",
+    ):
+        assert phrase in text, phrase
+    found = re.findall(
+        r"(?<![\d.,])1 (?:layers|classes|examples|rows|cores|threads|seeds|notes|runs|times|repeats)\b", text
+    )
+    assert found == []
