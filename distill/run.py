@@ -37,7 +37,7 @@ EXAMPLES = """
 def main(config: RunConfig) -> None:
     """The recipe: data, teacher, students, comparison, report."""
     started = time.monotonic()
-    resolve_precision(config.precision)
+    precision = resolve_precision(config.precision)
     check_place(config.reports)
     data = config.data.load()
     run = open_run(config, data.name)
@@ -51,7 +51,7 @@ def main(config: RunConfig) -> None:
         except UserError:
             drop_if_unused(run)
             raise
-        notes = check_teacher(teacher)
+        notes = check_teacher(teacher, precision)
         run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, run), config.distilling.workers)
         record = compared(config, run, teacher, jobs, notes=notes, started=started)
         record.save(run / "record.json")
@@ -66,7 +66,7 @@ def shared_by_all(config: RunConfig, data: TaskData, teacher: Teacher, pretraine
         data=data,
         teacher=str(teacher.folder),
         teacher_origin=teacher.origin,
-        teacher_logits=teacher_logits(teacher, run),
+        teacher_logits=teacher_logits(teacher, run, resolve_precision(config.precision)),
         pretrained=pretrained,
         text=general_text(config),
         text_length=config.distilling.text_length,
@@ -101,11 +101,11 @@ def make_teacher(config: RunConfig, data: TaskData) -> tuple[Teacher, str | None
     return teacher, source if teacher.outcome is not None else None
 
 
-def check_teacher(teacher: Teacher) -> tuple[str, ...]:
+def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:
     """Say how good the teacher is before anything is learned from it; a warning where a constant answer is as good."""
     prepared = teacher.prepared
     metric = prepared.task.data.metric
-    value = prepared.score(teacher.model, "select", "fp32")
+    value = prepared.score(teacher.model, "select", precision)
     constant = majority(prepared.task, prepared.splits["select"].labels)
     say(f"teacher: {metric} {value:.4f} on the selection split (a constant answer: {constant:.4f})")
     if value > constant:
@@ -115,8 +115,8 @@ def check_teacher(teacher: Teacher) -> tuple[str, ...]:
     return (warning,)
 
 
-def teacher_logits(teacher: Teacher, run: Path) -> Path:
-    """The teacher's logits on the training split, computed once a run and kept beside it."""
+def teacher_logits(teacher: Teacher, run: Path, precision: str) -> Path:
+    """The teacher's logits on the training split, in the precision of training, once a run and kept beside it."""
     path = run / "teacher" / "train.npy"
     if not _whole(path, len(teacher.prepared.splits["train"])):
         with new_folder(path.parent) as target:
