@@ -1,0 +1,50 @@
+"""Reads the records of all runs and sorts out those that can't be shown: a bad one must not cost the other pages."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from reports.record import Record
+
+
+def load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
+    """Run folder to record, and a sentence for each that can't be shown."""
+    records, broken = {}, []
+    for path in sorted(runs.glob("*/record.json")):
+        try:
+            record = Record.load(path)
+            _check(record, path)
+        except UserError as error:
+            broken.append(str(error))
+        else:
+            records[path.parent.name] = record
+    return records, broken
+
+
+def _check(record: Record, path: Path) -> None:
+    """Raise UserError where the record says what no run can have measured."""
+    if path.parent.name == "index":
+        raise UserError(f"{path}: a run can't be called 'index', its page would be the list of runs; rename the folder")
+    if not record.models:
+        raise UserError(f"{path} lists no models")
+    for where in _not_finite(dataclasses.asdict(record), ""):
+        raise UserError(f"{path}: {where} is not a finite number; run the command again")
+    for card in record.models:
+        cells = card.speed.latency if card.speed else ()
+        if any(min(cell.p50_ms, cell.p95_ms) <= 0 for cell in cells):
+            raise UserError(f"{path}: {card.name} has a latency that is not above 0; run the command again")
+        if any(len(curve.steps) != len(curve.values) for curve in card.curves):
+            raise UserError(f"{path}: {card.name} has a curve with more steps than values, or fewer")
+
+
+def _not_finite(value: Any, where: str) -> list[str]:
+    """The places of NaN and infinities, which JSON as Python reads it lets through."""
+    if isinstance(value, dict):
+        inner = [(f"{where}.{key}" if where else str(key), item) for key, item in value.items()]
+    elif isinstance(value, (list, tuple)):
+        inner = [(f"{where}[{index}]", item) for index, item in enumerate(value)]
+    else:
+        return [where] if isinstance(value, float) and not math.isfinite(value) else []
+    return [place for name, item in inner for place in _not_finite(item, name)]
