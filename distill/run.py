@@ -120,9 +120,10 @@ def teacher_logits(teacher: Teacher, run: Path, precision: str) -> Path:
     path = run / "teacher" / "train.npy"
     if not _whole(path, len(teacher.prepared.splits["train"])):
         with new_folder(path.parent) as target:
-            np.save(
-                target / path.name, predict_logits(teacher.model, teacher.prepared, "train", label="teacher: answers")
+            logits = predict_logits(
+                teacher.model, teacher.prepared, "train", precision=precision, label="teacher: answers"
             )
+            np.save(target / path.name, logits)
     return path
 
 
