@@ -54,7 +54,7 @@ def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
     import datasets
 
     try:
-        with _offline_if_unreachable():
+        with offline_if_unreachable():
             return datasets.load_dataset(identifier, config, **options)
     except datasets.exceptions.DatasetNotFoundError as error:
         raise UserError(NOT_THERE) from error
@@ -66,7 +66,7 @@ def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _offline_if_unreachable() -> Iterator[None]:
+def offline_if_unreachable() -> Iterator[None]:
     """Without a network the library tries for 24 s; in offline mode it looks into its cache and gives up at once."""
     import datasets.config
     import huggingface_hub.constants

