@@ -72,7 +72,7 @@ def offline_if_unreachable() -> Iterator[None]:
     import huggingface_hub.constants
 
     host = urllib.parse.urlsplit(huggingface_hub.constants.ENDPOINT).hostname
-    if urllib.request.getproxies() or _resolves(host):
+    if huggingface_hub.constants.HF_HUB_OFFLINE or urllib.request.getproxies() or _resolves(host):
         yield
         return
     modules: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
