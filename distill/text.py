@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
-from teacher.batches import Batches, padded_length
+from teacher.batches import Batches, attention_mask, padded, padded_length
 from teacher.corpus import load_corpus
 from teacher.data import TaskData
 
@@ -51,13 +51,10 @@ def text_batches(sequences: Sequence[np.ndarray], pad: int, *, batch_size: int, 
     limit = int(lengths.max())
 
     def collate(indices: Sequence[int], step: int) -> dict[str, Tensor]:
-        longest = padded_length((len(sequences[index]) for index in indices), limit=limit)
-        ids = torch.full((len(indices), longest), pad, dtype=torch.int64)
-        mask = torch.zeros_like(ids)
-        for row, index in enumerate(indices):
-            count = len(sequences[index])
-            ids[row, :count] = torch.from_numpy(sequences[index])
-            mask[row, :count] = 1
+        rows = [sequences[index] for index in indices]
+        length = padded_length(map(len, rows), limit=limit)
+        ids = torch.from_numpy(padded(rows, length, pad))
+        mask = torch.from_numpy(attention_mask(rows, length))
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
 
     return Batches(lengths=lengths, batch_size=batch_size, seed=seed, collate=collate)

@@ -34,6 +34,23 @@ def padded_length(lengths: Iterable[int], *, limit: int, multiple: int = 8) -> i
     return min(-(-max(lengths) // multiple) * multiple, limit)
 
 
+def padded(rows: Sequence[np.ndarray], length: int, fill: int) -> np.ndarray:
+    """Ragged rows as one int64 array (rows, length), filled up with `fill`.
+
+    >>> padded([np.array([1, 2]), np.array([3])], 3, 0).tolist()
+    [[1, 2, 0], [3, 0, 0]]
+    """
+    array = np.full((len(rows), length), fill, dtype=np.int64)
+    for place, row in zip(array, rows, strict=True):
+        place[: len(row)] = row
+    return array
+
+
+def attention_mask(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """1 where a row padded to `length` has a piece, 0 in the padding, (rows, length) int64."""
+    return (np.arange(length) < np.array([[len(row)] for row in rows])).astype(np.int64)
+
+
 def sorted_batches(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
     """Batches for evaluation: sorted by length, so that padding is least."""
     order = np.argsort(lengths, kind="stable")

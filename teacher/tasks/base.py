@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from teacher.batches import padded_length
+from teacher.batches import attention_mask, padded, padded_length
 from teacher.data import Example, TaskData
 
 
@@ -114,18 +114,11 @@ class Task(ABC):
 
     def collate(self, encoded: Encoded, indices: Sequence[int], pad: int) -> dict[str, Tensor]:
         """Pad: input_ids, attention_mask, token_type_ids (batch, length), labels (batch,)."""
-        length = padded_length((len(encoded.input_ids[index]) for index in indices), limit=encoded.max_length)
-        input_ids = np.full((len(indices), length), pad, dtype=np.int64)
-        token_types = np.zeros_like(input_ids)
-        mask = np.zeros_like(input_ids)
-        for row, index in enumerate(indices):
-            ids = encoded.input_ids[index]
-            input_ids[row, : len(ids)] = ids
-            token_types[row, : len(ids)] = encoded.token_types[index]
-            mask[row, : len(ids)] = 1
+        rows = [encoded.input_ids[index] for index in indices]
+        length = padded_length(map(len, rows), limit=encoded.max_length)
         return {
-            "input_ids": torch.from_numpy(input_ids),
-            "attention_mask": torch.from_numpy(mask),
-            "token_type_ids": torch.from_numpy(token_types),
+            "input_ids": torch.from_numpy(padded(rows, length, pad)),
+            "attention_mask": torch.from_numpy(attention_mask(rows, length)),
+            "token_type_ids": torch.from_numpy(padded([encoded.token_types[index] for index in indices], length, 0)),
             "labels": torch.from_numpy(encoded.labels[np.asarray(indices)]),
         }
