@@ -86,11 +86,6 @@ def verify(folder: Path, model: PreTrainedModel, batch: Mapping[str, Tensor]) ->
         raise UserError(f"{folder}: the saved model's logits differ by up to {difference:.2g}: save it again")
 
 
-def weights_bytes(folder: Path) -> int:
-    """Size of the weights file in bytes."""
-    return (folder / WEIGHTS).stat().st_size
-
-
 def _check_free(folder: Path, *, replace: bool) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return

@@ -1,7 +1,6 @@
 """One student trained once: its stages in order, each resumable, and its answers to the evaluation split."""
 
 import contextlib
-import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,8 +206,7 @@ def _finish(student: PreTrainedModel, outcome: Outcome, folder: Path) -> None:
             {name: value.detach().contiguous() for name, value in student.named_parameters()},
             target / "weights.safetensors",
         )
-    summary = {name: value for name, value in dataclasses.asdict(outcome).items() if name != "history"}
-    write_json(folder / "stage.json", summary)
+    write_json(folder / "stage.json", outcome.summary())
 
 
 def _load(student: PreTrainedModel, folder: Path) -> None:

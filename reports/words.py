@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from reports.record import Interval
 
-MINUS, TIMES, DASH = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
+MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 
 _PERCENT_METRICS = {"accuracy", "f1", "precision", "recall", "em", "exact"}
 _LABELS = {

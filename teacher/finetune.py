@@ -149,8 +149,7 @@ def _train_and_save(
         ),
     )
     Checkpoints.clear(folder / "training")
-    summary = {name: value for name, value in dataclasses.asdict(outcome).items() if name != "history"}
-    write_json(folder / DONE, {"key": key, "origin": origin, "outcome": summary})
+    write_json(folder / DONE, {"key": key, "origin": origin, "outcome": outcome.summary()})
     return Teacher(model=loaded.model, prepared=prepared, folder=folder / "model", origin=origin, outcome=outcome)
 
 

@@ -6,11 +6,13 @@ weights, bit for bit, as one that was left alone (same machine, same number of t
 """
 
 import contextlib
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -113,6 +115,10 @@ class Outcome:
     """The step whose weights were kept; None where the last were."""
     selected_value: float | None
     history: list[Row] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """All but the history, which has a file of its own."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if name != "history"}
 
 
 Evaluate = Callable[[], float]

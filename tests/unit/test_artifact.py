@@ -18,9 +18,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from common.artifact import load, save, verify, weights_bytes
+from common.artifact import load, save, verify
 from common.card import CardText
 from common.errors import UserError
+from distill.measure import weight_bytes
 from students.build import build_student
 from students.presets import student_preset
 
@@ -72,7 +73,7 @@ def test_load_gives_the_model_ready_to_use(folder: Path, model: PreTrainedModel)
     assert type(loaded) is type(model)
     assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in model.state_dict().items())
     assert tokenizer("good film")["input_ids"]
-    assert weights_bytes(folder) == (folder / "model.safetensors").stat().st_size > 4 * model.num_parameters()
+    assert weight_bytes(folder) == (folder / "model.safetensors").stat().st_size > 4 * model.num_parameters()
 
 
 def test_the_folder_holds_no_pickle_and_says_what_it_is(folder: Path, model: PreTrainedModel) -> None:
