@@ -3,7 +3,7 @@
 import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from distill.job import Job
 from distill.measure import measure_size, measure_speed
 from distill.provenance import provenance
 from distill.runs import settings
+from distill.stages import Stage
+from distill.transfer import set_sizes
+from distill.transfer_sets import TransferSet
 from distill.workers import threads_each
 from reports.record import Curve, ModelCard, Record, Speed, StageCard, TaskCard
 from teacher.data import Example
@@ -32,7 +35,14 @@ TEACHER = "teacher"
 
 
 def compared(
-    config: RunConfig, run: Path, teacher: Teacher, jobs: Sequence[Job], *, notes: Sequence[str], started: float
+    config: RunConfig,
+    run: Path,
+    teacher: Teacher,
+    jobs: Sequence[Job],
+    *,
+    sets: Mapping[str, TransferSet],
+    notes: Sequence[str],
+    started: float,
 ) -> Record:
     """The record of a run whose jobs are all finished; `started` is time.monotonic() of its first moment."""
     groups = [list(group) for _, group in itertools.groupby(sorted(jobs, key=_row_name), key=_row_name)]
@@ -41,7 +51,8 @@ def compared(
     teacher_answers = teacher.prepared.task.decode(predict_logits(teacher.model, teacher.prepared, "evaluate"))
     speeds = _speeds(teacher, students, groups)
     cards = [_teacher_card(teacher, teacher_answers, speeds[TEACHER])]
-    cards += [_student_card(group, groups, teacher, teacher_answers, students, speeds) for group in groups]
+    sizes = set_sizes(teacher.prepared, sets)
+    cards += [_student_card(group, groups, teacher, teacher_answers, students, speeds, sizes) for group in groups]
     cards += _baselines(teacher, teacher_answers)
     return Record(
         name=run.name,
@@ -55,6 +66,7 @@ def compared(
         ),
         task=_task_card(teacher.prepared),
         models=tuple(cards),
+        transfer=tuple(entry.card for entry in sets.values()),
         notes=(*notes, *teacher.prepared.truncations()),
     )
 
@@ -130,6 +142,7 @@ def _student_card(
     teacher_answers: np.ndarray,
     students: dict[str, PreTrainedModel],
     speeds: dict[str, Speed],
+    sizes: Mapping[str, int],
 ) -> ModelCard:
     first = group[0]
     prepared = teacher.prepared
@@ -152,7 +165,7 @@ def _student_card(
         quality=score,
         size=measure_size(model, first.model_folder),
         speed=None if first.twin else speeds[first.student.name],
-        stages=tuple(_stage_cards(first, prepared)),
+        stages=tuple(_stage_cards(first, sizes)),
         curves=tuple(
             itertools.chain.from_iterable(
                 _curves(stage.name, read_rows(first.folder / stage.name / "history.jsonl")) for stage in first.stages
@@ -176,21 +189,31 @@ def _layers_in_words(job: Job) -> str:
     return ", ".join(str(layer + 1) for layer in job.student.teacher_layers or ())
 
 
-def _stage_cards(job: Job, prepared: Prepared) -> list[StageCard]:
+def _stage_cards(job: Job, sizes: Mapping[str, int]) -> list[StageCard]:
     return [
         StageCard(
             name=stage.name,
-            description=stage.description,
+            description=" ".join([stage.description, *_drawn_from(stage, sizes)]),
             losses=dict(stage.losses),
             steps=outcome["steps"],
             epochs=outcome["epochs"],
             seconds=outcome["seconds"],
-            examples=len(prepared.splits["train"]) if stage.data == "train" else (stage.steps or 0) * stage.batch_size,
+            examples=sum(sizes[name] for name in stage.sets) or (stage.steps or 0) * stage.batch_size,
             learning_rate=stage.learning_rate,
             selected_step=outcome["selected_step"],
         )
         for stage, outcome in zip(job.stages, job.outcomes(), strict=True)
     ]
+
+
+def _drawn_from(stage: Stage, sizes: Mapping[str, int]) -> list[str]:
+    """A sentence on the examples of a stage that is not trained on the labelled rows alone."""
+    if stage.data not in ("augmented", "mixed"):
+        return []
+    shares = {name: stage.mix.get(name) for name in stage.sets}
+    total = sum(share or 0.0 for share in shares.values())
+    parts = [f"{sizes[name]:,} {name}" + (f" ({share / total:.0%})" if share else "") for name, share in shares.items()]
+    return [f"Drawn from {' and '.join(parts)} examples."]
 
 
 def _curves(stage: str, rows: list[Row]) -> tuple[Curve, ...]:

@@ -9,6 +9,7 @@ from transformers import BertConfig
 from common.errors import UserError, unknown_name
 from common.hardware import usable_cores
 from distill.stages import RECIPES
+from distill.transfer_options import TransferOptions
 from students.presets import STARTS, STUDENTS, student_preset
 from teacher.options import FinetuneOptions, TaskOptions
 
@@ -77,6 +78,7 @@ class RunConfig:
     """Folder for the pages."""
     data: TaskOptions = field(default_factory=TaskOptions)
     distilling: DistilOptions = field(default_factory=DistilOptions)
+    transfer: TransferOptions = field(default_factory=TransferOptions)
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
 
     def __post_init__(self) -> None:

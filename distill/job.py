@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from common.files import new_folder, write_json
 from common.progress import say
 from distill.distiller import Distiller, fitted_projection, width, without_dropout
 from distill.layers import layer_map
+from distill.mixture import mixed_batches, mixture
 from distill.stages import Stage
 from distill.terms import TERMS
 from distill.text import documents_for, pieces, text_batches
+from distill.transfer_sets import with_sets
 from students.activations import gather_activations
 from students.build import build_student
 from students.presets import StudentConfig
@@ -31,6 +34,9 @@ from teacher.rows import only_rows
 from teacher.sources import load_for_task
 from teacher.tasks import task_for
 
+SPLITS = {"labeled": "train"}
+"""Set of examples to the split that holds it, where that has another name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
@@ -41,8 +47,10 @@ class Shared:
     """Folder of the fine-tuned teacher."""
     teacher_origin: str
     """Where it comes from, in words."""
-    teacher_logits: Path
-    """Its logits on the training split, .npy."""
+    teacher_logits: Mapping[str, Path]
+    """Set of examples ("labeled", ...) to its logits on them, .npy."""
+    sets: Mapping[str, Path]
+    """Set of examples without labels to its folder."""
     pretrained: str | None
     """The teacher before fine-tuning; None where there is none."""
     text: str
@@ -92,6 +100,8 @@ def run_job(job: Job, shared: Shared) -> None:
     teacher = load_for_task(shared.teacher, task, seed=0)
     prepared = prepare(task, teacher.tokenizer, shared.max_length)
     student = _first_weights(job, teacher.model, prepared)
+    wanted = {name for stage in job.stages for name in stage.sets if name in shared.sets}
+    prepared = with_sets(prepared, {name: shared.sets[name] for name in sorted(wanted)})
     for stage in job.stages:
         _run_stage(stage, job, student, teacher.model, prepared, shared)
     logits = predict_logits(student, prepared, "evaluate")
@@ -149,7 +159,7 @@ def _run_stage(
         stage,
         prepared.task,
         projection=_projection(stage, student, teacher, prepared) if layered else torch.nn.Identity(),
-        teacher_logits=torch.from_numpy(np.load(shared.teacher_logits)) if "soft" in stage.losses else None,
+        teacher_logits=_teacher_logits(stage.sets, shared) if "soft" in stage.losses else None,
     )
     precision = resolve_precision(shared.precision)
     batches, ids = _batches(stage, job, prepared, shared)
@@ -169,6 +179,11 @@ def _run_stage(
             evaluate=(lambda: prepared.score(student, "select", precision)) if stage.select else None,
         )
     _finish(student, outcome, folder)
+
+
+def _teacher_logits(sets: Sequence[str], shared: Shared) -> torch.Tensor:
+    """(n, outputs): the teacher's logits on these sets, one after the other."""
+    return torch.from_numpy(np.concatenate([np.load(shared.teacher_logits[name]) for name in sets]))
 
 
 def _teacher_of(stage: Stage, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared) -> PreTrainedModel:
@@ -193,6 +208,11 @@ def _batches(stage: Stage, job: Job, prepared: Prepared, shared: Shared) -> tupl
     """The stage's batches, and the piece ids that occur in them."""
     if stage.data == "train":
         return prepared.batches("train", stage.batch_size, job.seed), prepared.occurring("train", "select")
+    if stage.sets:
+        splits = {name: SPLITS.get(name, name) for name in stage.sets}
+        mixed = mixture({name: prepared.splits[split] for name, split in splits.items()}, stage.mix)
+        batches = mixed_batches(mixed, prepared.task, prepared.pad, batch_size=stage.batch_size, seed=job.seed)
+        return batches, prepared.occurring(*splits.values(), "select")
     wanted = (stage.steps or 1) * stage.batch_size
     documents = documents_for(shared.text, shared.data, wanted)
     sequences = pieces(documents, prepared.tokenizer, shared.text_length)[:wanted]

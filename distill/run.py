@@ -1,28 +1,29 @@
 """The main command: a task and a teacher to compared students, with a report. Reads top to bottom as the recipe."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-
-import numpy as np
 
 from common.command import run_command
 from common.errors import UserError
-from common.files import new_folder, sole_use
+from common.files import sole_use
 from common.progress import say
 from distill.comparison import compared
 from distill.config import RunConfig
 from distill.evaluate import majority
-from distill.job import Job, Shared
+from distill.job import SPLITS, Job, Shared
 from distill.runs import drop_if_unused, open_run
-from distill.stages import RECIPES, scaled, twin_recipe
+from distill.stages import RECIPES, Stage, scaled, twin_recipe
 from distill.summary import closing_table
+from distill.transfer import read_inputs, set_sizes, transfer_sets
+from distill.transfer_sets import TransferSet, key_of, stored_logits, weights_digest, with_sets
+from distill.transfer_stages import on_sets
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
-from students.presets import student_preset, with_start
+from students.presets import StudentConfig, student_preset, with_start
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop import resolve_precision
-from teacher.prepare import predict_logits
 from teacher.scratch import encoder_for
 from teacher.tasks import task_for
 
@@ -40,6 +41,8 @@ def main(config: RunConfig) -> None:
     precision = resolve_precision(config.precision)
     check_place(config.reports)
     data = config.data.load()
+    recipes = recipes_for(config, data)
+    inputs = read_inputs(config, data)
     run = open_run(config, data.name)
     with sole_use(run):
         say(f"run: {run}")
@@ -47,26 +50,36 @@ def main(config: RunConfig) -> None:
             say(line)
         try:
             teacher, pretrained = make_teacher(config, data)
-            jobs = plan(config, teacher, run)
+            students = students_for(config, teacher)
         except UserError:
             drop_if_unused(run)
             raise
         notes = check_teacher(teacher, precision)
-        run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, run), config.distilling.workers)
-        record = compared(config, run, teacher, jobs, notes=notes, started=started)
+        sets = transfer_sets(config, inputs, teacher, pretrained, run)
+        jobs = plan(config, students, recipes, set_sizes(teacher.prepared, sets), run)
+        run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, sets, run), config.distilling.workers)
+        record = compared(config, run, teacher, jobs, sets=sets, notes=notes, started=started)
         record.save(run / "record.json")
     build_reports(config.runs, config.reports, only=run.name if (config.reports / "index.html").exists() else None)
     say(closing_table(record))
     say(f"report: {config.reports / f'{run.name}.html'}")
 
 
-def shared_by_all(config: RunConfig, data: TaskData, teacher: Teacher, pretrained: str | None, run: Path) -> Shared:
+def shared_by_all(
+    config: RunConfig,
+    data: TaskData,
+    teacher: Teacher,
+    pretrained: str | None,
+    sets: Mapping[str, TransferSet],
+    run: Path,
+) -> Shared:
     """What every student's training needs."""
     return Shared(
         data=data,
         teacher=str(teacher.folder),
         teacher_origin=teacher.origin,
-        teacher_logits=teacher_logits(teacher, run, resolve_precision(config.precision)),
+        teacher_logits=teacher_logits(teacher, sets, run, resolve_precision(config.precision)),
+        sets={name: entry.folder for name, entry in sets.items()},
         pretrained=pretrained,
         text=general_text(config),
         text_length=config.distilling.text_length,
@@ -115,24 +128,22 @@ def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:
     return (warning,)
 
 
-def teacher_logits(teacher: Teacher, run: Path, precision: str) -> Path:
-    """The teacher's logits on the training split, in the precision of training, once a run and kept beside it."""
-    path = run / "teacher" / "train.npy"
-    if not _whole(path, len(teacher.prepared.splits["train"])):
-        with new_folder(path.parent) as target:
-            logits = predict_logits(
-                teacher.model, teacher.prepared, "train", precision=precision, label="teacher: answers"
-            )
-            np.save(target / path.name, logits)
-    return path
-
-
-def _whole(path: Path, rows: int) -> bool:
-    """Whether a file of logits is there, readable, and has a row for every example."""
-    try:
-        return len(np.load(path)) == rows
-    except (OSError, ValueError, EOFError):
-        return False
+def teacher_logits(teacher: Teacher, sets: Mapping[str, TransferSet], run: Path, precision: str) -> dict[str, Path]:
+    """Set of examples to the teacher's logits on it, each computed once a run and kept beside it."""
+    prepared = with_sets(teacher.prepared, {name: entry.folder for name, entry in sets.items()})
+    weights = weights_digest(str(teacher.folder))
+    keys = {"labeled": prepared.task.data.fingerprint, **{name: entry.key for name, entry in sets.items()}}
+    return {
+        name: stored_logits(
+            teacher,
+            prepared,
+            SPLITS.get(name, name),
+            run / "teacher" / name,
+            key=key_of(key, weights, prepared.max_length, precision),
+            precision=precision,
+        )
+        for name, key in keys.items()
+    }
 
 
 def general_text(config: RunConfig) -> str:
@@ -142,15 +153,35 @@ def general_text(config: RunConfig) -> str:
     return "pydocs" if config.data.task in BUILT_IN else "task"
 
 
-def plan(config: RunConfig, teacher: Teacher, run: Path) -> list[Job]:
+def recipes_for(config: RunConfig, data: TaskData) -> dict[str, tuple[Stage, ...]]:
+    """Student to its stages, on the sets of examples that there are; refused here if they do not go together."""
+    return {
+        name: on_sets(name, scaled(RECIPES[name](), config.distilling.budget), config.transfer, data.kind)
+        for name in config.students
+    }
+
+
+def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig]:
+    """Every student in the shape that its teacher gives it."""
+    return {
+        name: with_start(student_preset(name, teacher.model.config), config.distilling.start)
+        for name in config.students
+    }
+
+
+def plan(
+    config: RunConfig,
+    students: Mapping[str, StudentConfig],
+    recipes: Mapping[str, tuple[Stage, ...]],
+    sizes: Mapping[str, int],
+    run: Path,
+) -> list[Job]:
     """Every student, its twin without distillation, every seed."""
     jobs = []
-    for name in config.students:
-        student = with_start(student_preset(name, teacher.model.config), config.distilling.start)
-        stages = scaled(RECIPES[name](), config.distilling.budget)
-        kinds = [(name, stages, False)]
+    for name, student in students.items():
+        kinds = [(name, recipes[name], False)]
         if config.distilling.twins:
-            kinds.append((f"{name} without distillation", twin_recipe(stages), True))
+            kinds.append((f"{name} without distillation", twin_recipe(recipes[name], sizes), True))
         jobs += [
             Job(
                 name=f"{label}, seed {seed}",

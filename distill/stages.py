@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from common.errors import UserError, unknown_name
@@ -20,10 +20,12 @@ class Stage:
     """One sentence for the report."""
     teacher: Literal["pretrained", "finetuned", "none"]
     """The teacher before or after its fine-tuning."""
-    data: Literal["text", "train"]
-    """General text, or the task's training examples."""
+    data: Literal["text", "train", "augmented", "mixed"]
+    """General text, the task's training examples, their augmented versions, or a mixture of sets."""
     losses: Mapping[str, float]
     """Term (a key of TERMS) to weight."""
+    mix: Mapping[str, float | None] = field(default_factory=dict)
+    """Of "mixed" data: set (of distill.transfer_options.SETS) to its share of an epoch; None: every example once."""
     temperature: float = 1.0
     layers: str = "uniform"
     """The layer map."""
@@ -51,8 +53,21 @@ class Stage:
             raise UserError(
                 f"stage {self.name}: general text has no labels of the task: only layer losses can be used there"
             )
+        if "hard" in self.losses and "labeled" not in self.sets:
+            raise UserError(
+                f"stage {self.name} weighs labels (hard), but {' and '.join(self.sets)} examples have none: use "
+                "teacher-based losses there, or mix labelled examples in"
+            )
+        if (self.data == "mixed") != bool(self.mix):
+            raise UserError(f"stage {self.name}: the shares of a mixture belong to mixed data, and to no other")
         if self.teacher == "none" and any(TERMS[name].teacher for name in self.losses):
             raise UserError(f"stage {self.name} has losses against a teacher, but no teacher")
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The sets of examples that it draws from; none where it reads general text."""
+        one = {"text": (), "train": ("labeled",), "augmented": ("augmented",)}
+        return one.get(self.data, tuple(self.mix))
 
     def loop(self, *, examples: int, seed: int, precision: str, checkpoint_every: int) -> LoopConfig:
         """The loop's settings for this stage on so many examples."""
@@ -174,9 +189,12 @@ RECIPES: dict[str, Callable[[], tuple[Stage, ...]]] = {
 }
 
 
-def twin_recipe(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The same student without distillation: labels alone, for as many task epochs as its stages have together."""
-    task = [stage for stage in stages if stage.data == "train"]
+def twin_recipe(stages: tuple[Stage, ...], sizes: Mapping[str, int] | None = None) -> tuple[Stage, ...]:
+    """The same student without distillation: labels alone, for as many task epochs as its stages have together.
+
+    Where they draw from other sets than the labelled rows, `sizes` (set to examples) makes as many steps of it.
+    """
+    task = [stage for stage in stages if stage.data != "text"]
     limits = [stage.most_steps for stage in task if stage.most_steps is not None]
     return (
         Stage(
@@ -186,10 +204,15 @@ def twin_recipe(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             data="train",
             losses={"hard": 1.0},
             learning_rate=task[-1].learning_rate,
-            epochs=sum(stage.epochs for stage in task),
+            epochs=sum(stage.epochs * _passes(stage, sizes) for stage in task),
             most_steps=sum(limits) if len(limits) == len(task) else None,
             dropout=True,
             batch_size=task[-1].batch_size,
             select=True,
         ),
     )
+
+
+def _passes(stage: Stage, sizes: Mapping[str, int] | None) -> float:
+    """Passes over the labelled rows that are as long as one over the stage's examples."""
+    return 1.0 if sizes is None else sum(sizes[name] for name in stage.sets) / sizes["labeled"]

@@ -38,7 +38,13 @@ class Term:
 
 
 def _hard(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
-    return link.task.loss(student.logits.float(), batch["labels"])
+    """The mean over the examples that have labels; exactly 0 where a batch of a mixture has none."""
+    labeled = batch.get("labeled")
+    if labeled is None or bool(labeled.all()):
+        return link.task.loss(student.logits.float(), batch["labels"])
+    if not bool(labeled.any()):
+        return student.logits.float()[labeled].sum()
+    return link.task.loss(student.logits.float()[labeled], batch["labels"][labeled])
 
 
 def _soft(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:

@@ -68,6 +68,27 @@ def stages(record: Record, colours: dict[str, str]) -> Table:
     return Table(headings=headings, rows=tuple(rows), texts=3)
 
 
+def transfers(record: Record) -> Table:
+    """The sets of examples without labels."""
+    rows = tuple((Field(text=card.name), Field(text=card.origin), _count(card.rows)) for card in record.transfer)
+    return Table(headings=("set", "where from", "examples"), rows=rows, texts=2)
+
+
+def augmented(record: Record) -> Table:
+    """A few training texts, each with texts that were made from it."""
+    rows = [
+        (Field(text=example.text, under=example.pair or ""), Field(text=version))
+        for card in record.transfer
+        for example in card.preview
+        for version in example.versions
+    ]
+    return Table(headings=("original", "version"), rows=tuple(rows), texts=2)
+
+
+def _count(number: int) -> Field:
+    return Field(text=f"{number:,}", order=number)
+
+
 def classes(record: Record) -> Table:
     """F1 of each class and model, with precision and recall below."""
     cards = [card for card in in_order(record) if card.quality.per_class]

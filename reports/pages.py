@@ -53,6 +53,8 @@ def run_page(record: Record) -> dict[str, Any]:
         "twins": tables.twins(record, colours),
         "latencies": details.latencies(record),
         "stages": details.stages(record, colours),
+        "transfers": details.transfers(record),
+        "augmented": details.augmented(record),
         "classes": details.classes(record),
         "layers": details.layers(record, colours),
         "models": [(card, details.pairs(_model_facts(card))) for card in record.models],

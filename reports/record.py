@@ -222,6 +222,28 @@ class ModelCard:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AugmentedText:
+    """A training text and some of the texts that were made from it."""
+
+    text: str
+    pair: str | None
+    versions: tuple[str, ...]
+    """The side that was changed; the other is the original's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferCard:
+    """A set of examples without labels that students learned the teacher's answers on."""
+
+    name: str
+    """ "augmented" or "unlabeled". """
+    rows: int
+    origin: str
+    """Where they came from, in words."""
+    preview: tuple[AugmentedText, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """Everything about one run."""
 
@@ -231,6 +253,8 @@ class Record:
     provenance: Provenance
     task: TaskCard
     models: tuple[ModelCard, ...]
+    transfer: tuple[TransferCard, ...] = ()
+    """What was distilled on beside the labelled rows."""
     failures: tuple[str, ...] = ()
     """What did not work in this run, in words; a report shows it first."""
     notes: tuple[str, ...] = ()

@@ -75,6 +75,26 @@ def find_columns(table: Table, asked: Asked) -> Columns:
     Raises:
         UserError: a named column does not exist, or it is not clear which columns to take; lists the columns.
     """
+    header, names, records = _settle_header(table, asked)
+    label = asked.label or _label(table, names, records, header, asked)
+    text, pair = _texts(table, [name for name in names if name != label], records, names, asked)
+    return Columns(text=text, pair=pair, label=label, header=header)
+
+
+def find_texts(table: Table, asked: Asked) -> Columns:
+    """The text and pair columns of a table whose labels are not wanted, if it has any.
+
+    Raises:
+        UserError: as `find_columns` does.
+    """
+    header, names, records = _settle_header(table, asked)
+    free = [name for name in names if len(names) == 1 or _plain(name) not in LABEL_NAMES]
+    text, pair = _texts(table, free, records, names, asked)
+    return Columns(text=text, pair=pair, label=None, header=header)
+
+
+def _settle_header(table: Table, asked: Asked) -> tuple[bool, list[str], list[list[str]]]:
+    """Whether there is a header, the columns' names, and the rows below it."""
     header = has_header(table, asked)
     names = column_names(table, header)
     for name in asked.names():
@@ -83,9 +103,7 @@ def find_columns(table: Table, asked: Asked) -> Columns:
     records = table.records[1:] if header and table.columns is None else table.records
     if not records:
         raise UserError(f"{table.path} holds a header and no rows")
-    label = asked.label or _label(table, names, records, header, asked)
-    text, pair = _texts(table, [name for name in names if name != label], records, names, asked)
-    return Columns(text=text, pair=pair, label=label, header=header)
+    return header, names, records
 
 
 def column_names(table: Table, header: bool) -> list[str]:

@@ -109,7 +109,7 @@ def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
         _reorder(model, order, task)
     else:
         start_in_label_units(model, task)
-    return Loaded(model=model, tokenizer=_read_tokenizer(where, model), finetuned=finetuned)
+    return Loaded(model=model, tokenizer=read_tokenizer(where, model), finetuned=finetuned)
 
 
 def _read_config(where: str) -> PretrainedConfig:
@@ -128,7 +128,8 @@ def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
         raise UserError(_explain(where, error)) from error
 
 
-def _read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBase:
+def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    """The tokenizer beside a model's weights; refused where it is not there, or has more pieces than the model."""
     # Without its files AutoTokenizer makes up a vocabulary of the special pieces alone.
     if Path(where).is_dir() and not any((Path(where) / name).is_file() for name in TOKENIZER):
         raise UserError(f"{where} has no tokenizer: one of {', '.join(TOKENIZER)} was expected beside the weights")

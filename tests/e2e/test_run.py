@@ -18,7 +18,7 @@ from reports.record import Record
 from teacher.data import load_task
 
 
-def _options(tmp_path: Path, reviews: Path, encoder: Path) -> list[object]:
+def options_for(tmp_path: Path, reviews: Path, encoder: Path) -> list[object]:
     return [
         "distill.run",
         "--task",
@@ -39,7 +39,7 @@ def _options(tmp_path: Path, reviews: Path, encoder: Path) -> list[object]:
 
 
 def test_three_students_from_a_file_to_a_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = _options(tmp_path, reviews, encoder)
+    options = options_for(tmp_path, reviews, encoder)
     output = run(*options, "--student", "tiny,distil,albert", "--seeds", "2", "--jobs", "2")
     folder = tmp_path / "runs" / "reviews-tiny-distil-albert"
     record = Record.load(folder / "record.json")
@@ -81,7 +81,7 @@ def _loads_without_us(job: Path, reviews: Path) -> None:
 
 
 def test_killed_in_every_stage_and_resumed_to_the_same_weights(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = [*_options(tmp_path, reviews, encoder), "--student", "tiny", "--no-twins", "--checkpoint-every", "2"]
+    options = [*options_for(tmp_path, reviews, encoder), "--student", "tiny", "--no-twins", "--checkpoint-every", "2"]
     run(*options, "--name", "whole")
     whole = tmp_path / "runs" / "whole" / "tiny" / "seed-0"
     teachers = tmp_path / "runs" / "teachers"
@@ -110,7 +110,7 @@ def test_an_interrupted_run_of_others_is_left_alone(tmp_path: Path, reviews: Pat
     mine = tmp_path / "runs" / "mine"
     mine.mkdir(parents=True)
     (mine / "notes.txt").write_text("do not touch")
-    message = run(*_options(tmp_path, reviews, encoder), "--name", "mine", code=2)
+    message = run(*options_for(tmp_path, reviews, encoder), "--name", "mine", code=2)
     assert "is there already" in message
     assert [path.name for path in mine.iterdir()] == ["notes.txt"]
 
@@ -136,7 +136,7 @@ def test_a_mistake_gives_one_message_and_code_2(
     words: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    message = _mistake(capsys, *_options(tmp_path, reviews, encoder), *changes)
+    message = _mistake(capsys, *options_for(tmp_path, reviews, encoder), *changes)
     assert all(word in message for word in words), message
     assert not list((tmp_path / "runs").glob("*/record.json"))
 
@@ -157,7 +157,7 @@ def test_a_teacher_whose_labels_differ_is_refused(
     other = tmp_path / "other"
     shutil.copytree(encoder, other)
     tiny_bert(layers=4, labels=2, id2label={0: "spam", 1: "ham"}, label2id={"spam": 0, "ham": 1}).save_pretrained(other)
-    message = _mistake(capsys, *_options(tmp_path, reviews, other))
+    message = _mistake(capsys, *options_for(tmp_path, reviews, other))
     assert "spam, ham" in message
     assert "negative, positive" in message
 
@@ -170,7 +170,7 @@ def test_a_classifier_without_a_trained_head_is_refused(
     (encoder / "config.json").write_text(
         json.dumps(config | labels | {"architectures": ["BertForSequenceClassification"]})
     )
-    message = _mistake(capsys, *_options(tmp_path, reviews, encoder))
+    message = _mistake(capsys, *options_for(tmp_path, reviews, encoder))
     assert "untrained head" in message
     assert "classifier" in message
 

@@ -1,0 +1,141 @@
+"""From the options to the sets of examples without labels that a run distils on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+from torch import nn
+
+from common.errors import UserError
+from common.progress import say
+from distill.augment import Augmented, AugmentSettings, Proposers, augmented
+from distill.config import RunConfig
+from distill.proposals import MaskedModel, load_masked_model
+from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, weights_digest, write_set
+from distill.unlabeled import read_unlabeled
+from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
+from reports.words import counted
+from teacher.data import Example, TaskData
+from teacher.finetune import Teacher
+from teacher.loop import resolve_precision
+from teacher.prepare import Prepared
+from teacher.sources import resolve
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferInputs:
+    """What the user gave, read and checked before anything is trained."""
+
+    unlabeled: Sequence[Example] = ()
+    masked: MaskedModel | None = None
+    """Of --augment-mlm."""
+    vectors: WordVectors | None = None
+    """Of --word-vectors."""
+
+
+def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
+    """Read the files and the model that the options name.
+
+    Raises:
+        UserError: a fault in one of them, or a model without an MLM head.
+    """
+    options = config.transfer
+    unlabeled: list[Example] = []
+    if options.unlabeled is not None:
+        unlabeled, notes = read_unlabeled(
+            options.unlabeled, data, text_column=config.data.text_column, pair_column=config.data.pair_column
+        )
+        for line in [f"unlabeled: {counted(len(unlabeled), 'text')} from {options.unlabeled}", *notes]:
+            say(line)
+    masked = None
+    if options.augment_mlm is not None:
+        masked = load_masked_model(options.augment_mlm)
+        if masked is None:
+            raise UserError(
+                f"--augment-mlm {options.augment_mlm} has no masked-language-modelling head: give a BERT that has one, "
+                "or leave the option out"
+            )
+    vectors = None if options.word_vectors is None else vectors_from_file(options.word_vectors)
+    return TransferInputs(unlabeled=unlabeled, masked=masked, vectors=vectors)
+
+
+def transfer_sets(
+    config: RunConfig, inputs: TransferInputs, teacher: Teacher, pretrained: str | None, run: Path
+) -> dict[str, TransferSet]:
+    """Set name to the set, in the run's folder; what an earlier sitting wrote is used again where nothing changed."""
+    found: dict[str, TransferSet] = {}
+    if inputs.unlabeled:
+        found["unlabeled"] = _unlabeled_set(config, inputs.unlabeled, run / "transfer" / "unlabeled")
+    if config.transfer.augment:
+        found["augmented"] = _augmented_set(config, inputs, teacher, pretrained, run / "transfer" / "augmented")
+    return found
+
+
+def _unlabeled_set(config: RunConfig, examples: Sequence[Example], folder: Path) -> TransferSet:
+    key = key_of([(example.text, example.pair) for example in examples])
+    rows = (Augmented(example.text, example.pair, index) for index, example in enumerate(examples))
+    return stored_set(folder, key) or write_set(
+        folder, key, rows, name="unlabeled", origin=f"text without labels from {config.transfer.unlabeled}"
+    )
+
+
+def _augmented_set(
+    config: RunConfig, inputs: TransferInputs, teacher: Teacher, pretrained: str | None, folder: Path
+) -> TransferSet:
+    options, data = config.transfer, teacher.prepared.task.data
+    settings = AugmentSettings(
+        copies=options.augment,
+        seed=config.data.data_seed,
+        max_length=teacher.prepared.max_length,
+        precision=resolve_precision(config.precision),
+    )
+    sources = [options.augment_mlm or pretrained, str(teacher.folder)]
+    digests = [weights_digest(resolve(source)) for source in sources if source is not None]
+    vectors = None if options.word_vectors is None else file_digest(options.word_vectors)
+    key = key_of(data.fingerprint, asdict(settings), options.augment_mlm, digests, vectors)
+    stored = stored_set(folder, key)
+    if stored is not None:
+        say(f"augment: reusing {folder}")
+        return stored
+    proposers, origin = _proposers(options.augment_mlm, inputs, teacher, pretrained)
+    say(f"augment: {origin}")
+    held = frozenset((example.text, example.pair) for split in ("select", "evaluate") for example in data.splits[split])
+    rows = augmented(data.splits["train"], settings, proposers, excluded=held)
+    made = write_set(
+        folder, key, rows, name="augmented", origin=f"{counted(settings.copies, 'version')} a text; {origin}"
+    )
+    say(f"augment: {counted(made.card.rows, 'text')} made of {counted(len(data.splits['train']), 'training text')}")
+    return made
+
+
+def _proposers(
+    named: str | None, inputs: TransferInputs, teacher: Teacher, pretrained: str | None
+) -> tuple[Proposers, str]:
+    """Who proposes words, and that in words."""
+    masked, who = inputs.masked, named
+    if masked is None and pretrained is not None:
+        masked, who = load_masked_model(pretrained), pretrained
+    by_vectors = "the nearest word vectors" + ("" if inputs.vectors else " (the teacher's own embeddings)")
+    vectors = _vectors(inputs, teacher)
+    if masked is not None:
+        origin = f"words of one piece by the masked language model of {Path(str(who)).name}, others by {by_vectors}"
+        return Proposers(tokenizer=masked.tokenizer, masked=masked, vectors=vectors), origin
+    origin = (
+        f"all words by {by_vectors}: the teacher has no masked-language-modelling head (--augment-mlm names a model "
+        "that has one)"
+    )
+    return Proposers(tokenizer=teacher.prepared.tokenizer, masked=None, vectors=vectors), origin
+
+
+def _vectors(inputs: TransferInputs, teacher: Teacher) -> Callable[[Sequence[str]], WordVectors]:
+    if inputs.vectors is not None:
+        given = inputs.vectors
+        return lambda _: given
+    table = cast(nn.Embedding, teacher.model.get_input_embeddings()).weight
+    return lambda words: vectors_from_pieces(table, teacher.prepared.tokenizer, words)
+
+
+def set_sizes(prepared: Prepared, sets: Mapping[str, TransferSet]) -> dict[str, int]:
+    """Set name to its number of examples, the labelled rows among them."""
+    return {"labeled": len(prepared.splits["train"]), **{name: entry.card.rows for name, entry in sets.items()}}

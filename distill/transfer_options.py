@@ -1,0 +1,92 @@
+"""The options that say what is distilled on, beside the labelled data."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import UserError, unknown_name
+
+SETS = ("labeled", "unlabeled", "augmented")
+"""What a stage's examples are drawn from: the training rows, text without labels, new versions of the training rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferOptions:
+    """What is distilled on, beside the labelled data."""
+
+    augment: int = 0
+    """Versions of each training text with words replaced (TinyBERT's augmentation; 20 as published): the stages that
+    need no labels are trained on them. 0: none."""
+    augment_mlm: str | None = None
+    """BERT with a masked-language-modelling head (folder or hub id) that proposes words; None: the teacher before
+    its fine-tuning, if it has such a head, else word vectors propose all words."""
+    word_vectors: Path | None = None
+    """Text file of word vectors (GloVe, word2vec) for words of several pieces; None: the teacher's embeddings."""
+    unlabeled: Path | None = None
+    """Texts without labels (txt: one a line; csv, tsv, jsonl: --text-column and --pair-column count here too): the
+    teacher's answers are learned on them too."""
+    mix: str | None = None
+    """Shares in which a stage's examples are drawn: labeled=1,unlabeled=3,augmented=2. None: every example once an
+    epoch."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.augment < 0:
+            problems.append(f"--augment {self.augment}: expected 0 or more versions of each text")
+        if self.augment == 0 and (self.augment_mlm or self.word_vectors):
+            problems.append("--augment-mlm and --word-vectors are for augmentation: give --augment N too, such as 20")
+        for flag, path in (("--unlabeled", self.unlabeled), ("--word-vectors", self.word_vectors)):
+            if path is not None and not path.is_file():
+                problems.append(f"{flag} {path}: there is no such file")
+        if problems:
+            raise UserError("; ".join(problems))
+        self._check_mix(self.shares)
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The sets there are."""
+        given = {"labeled": True, "unlabeled": self.unlabeled is not None, "augmented": self.augment > 0}
+        return tuple(name for name in SETS if given[name])
+
+    @property
+    def shares(self) -> Mapping[str, float] | None:
+        """What --mix says, checked for its form."""
+        if self.mix is None:
+            return None
+        shares: dict[str, float] = {}
+        for entry in self.mix.split(","):
+            name, _, number = (part.strip() for part in entry.partition("="))
+            if name not in SETS:
+                raise unknown_name("set in --mix", name, SETS)
+            if name in shares:
+                raise UserError(f"--mix {self.mix} names {name} twice")
+            shares[name] = _share(number, entry)
+        return shares
+
+    def _check_mix(self, shares: Mapping[str, float] | None) -> None:
+        if shares is None:
+            return
+        if len(self.sets) == 1:
+            raise UserError("--mix needs something to mix: give --unlabeled FILE or --augment N too")
+        missing = [name for name in shares if name not in self.sets]
+        unused = [name for name in self.sets if name not in shares and name != "labeled"]
+        if missing:
+            flag = {"unlabeled": "--unlabeled FILE", "augmented": "--augment N"}[missing[0]]
+            raise UserError(f"--mix {self.mix} takes from {missing[0]}, which is not there: give {flag}")
+        if unused:
+            raise UserError(
+                f"--mix {self.mix} takes nothing from {unused[0]}: give it a share, or leave its option out"
+            )
+
+
+def _share(number: str, entry: str) -> float:
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UserError(
+            f"--mix: {entry.strip()!r} was found, a share above 0 was expected, as in labeled=1,unlabeled=3"
+        )
+    return value

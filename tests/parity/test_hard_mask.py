@@ -1,0 +1,73 @@
+"""Labels of a mixture: rows without one change neither the hard loss nor its gradient."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from distill.distiller import Distiller
+from distill.stages import Stage
+from teacher.data import Example, TaskData
+from teacher.tasks import task_for
+from teacher.tasks.base import Task
+
+
+def _task(kind: str) -> Task:
+    rows = tuple(Example(f"text {index}", None, index % 3) for index in range(9))
+    return task_for(
+        TaskData(
+            name="toy",
+            kind=kind,
+            labels=("a", "b", "c") if kind == "classification" else (),
+            metric="accuracy",
+            origins={},
+            fingerprint="0",
+            sources={},
+            splits={"train": rows, "select": rows, "evaluate": rows},
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+@pytest.mark.parametrize("labeled", [[True, False, True, False], [False] * 4, [True] * 4])
+def test_hard_counts_labelled_rows_alone(
+    tiny_bert: Callable[..., PreTrainedModel], kind: str, labeled: list[bool]
+) -> None:
+    task, outputs = _task(kind), 3 if kind == "classification" else 1
+    stage = Stage(
+        name="x", description="", teacher="finetuned", data="mixed", mix={"labeled": None, "unlabeled": None},
+        losses={"hard": 1.0, "soft": 1.0}, learning_rate=1e-4,
+    )  # fmt: skip
+    mask = torch.tensor(labeled)
+    labels = torch.tensor([2, 0, 1, 0]).to(torch.int64 if kind == "classification" else torch.float32)
+    batch = {
+        "input_ids": torch.randint(5, 100, (4, 6)),
+        "attention_mask": torch.ones(4, 6, dtype=torch.long),
+        "token_type_ids": torch.zeros(4, 6, dtype=torch.long),
+        "labels": labels,
+        "labeled": mask,
+        "index": torch.arange(4),
+    }
+    model, stored = tiny_bert(labels=outputs), torch.randn(4, outputs)
+    distiller = Distiller(model, None, stage, task, projection=nn.Identity(), teacher_logits=stored).eval()
+    terms = distiller(batch)
+    with torch.no_grad():
+        logits = model(batch["input_ids"]).logits
+        if kind == "classification":
+            rows = -logits.log_softmax(-1)[torch.arange(4), labels]
+        else:
+            rows = (logits[:, 0] - labels) ** 2
+        soft = (
+            (logits - stored).square().mean()
+            if outputs == 1
+            else nn.functional.kl_div(logits.log_softmax(-1), stored.softmax(-1), reduction="batchmean")
+        )
+    expected = sum(float(row) for row, counts in zip(rows, labeled, strict=True) if counts) / max(1, sum(labeled))
+    assert float(terms["hard"].detach()) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+    assert float(terms["soft"].detach()) == pytest.approx(float(soft), rel=1e-5)
+    gradient = torch.autograd.grad(terms["hard"], model.classifier.bias)[0]
+    assert bool(gradient.any()) == any(labeled)
+    other = distiller(batch | {"labels": torch.where(mask, labels, torch.ones_like(labels))})
+    assert torch.equal(other["hard"], terms["hard"])

@@ -1,0 +1,140 @@
+"""Sets of examples in a run folder, the options for them, and the stages that use them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from distill.augment import Augmented
+from distill.stages import RECIPES, Stage, twin_recipe
+from distill.transfer_options import TransferOptions
+from distill.transfer_sets import read_examples, stored_set, write_set
+from distill.transfer_stages import on_sets
+
+ROWS = [
+    Augmented("a \N{HORSE FACE}\u2028 b", None, 0),
+    Augmented("a c", None, 0),
+    Augmented("x", "y", 1),
+    Augmented("x", "z", 1),
+    Augmented("q" * 999, "y", 1),
+]
+
+
+def test_a_set_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    written = write_set(tmp_path / "set", "key", ROWS, name="augmented", origin="made up")
+    assert stored_set(tmp_path / "set", "key") == written
+    assert [(example.text, example.pair) for example in read_examples(tmp_path / "set")] == [row[:2] for row in ROWS]
+    first, second = written.card.preview
+    assert (first.text, first.versions) == (ROWS[0].text, ("a c",))
+    assert (second.text, second.pair, second.versions[0]) == ("x", "y", "z")
+    assert len(second.versions[1]) == 400
+
+
+def test_another_key_or_a_damaged_set_is_not_reused(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    assert stored_set(folder, "key") is None
+    write_set(folder, "key", ROWS, name="augmented", origin="made up")
+    assert stored_set(folder, "other") is None
+    (folder / "set.json").write_text('{"key": "key"')
+    assert stored_set(folder, "key") is None
+
+
+def test_a_set_that_is_cut_off_leaves_nothing_and_the_old_one_stays(tmp_path: Path) -> None:
+    def cut() -> Iterator[Augmented]:
+        yield ROWS[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_set(tmp_path / "set", "key", cut(), name="augmented", origin="made up")
+    assert list(tmp_path.iterdir()) == []
+    old = write_set(tmp_path / "set", "old", ROWS, name="augmented", origin="made up")
+    with pytest.raises(KeyboardInterrupt):
+        write_set(tmp_path / "set", "key", cut(), name="augmented", origin="made up")
+    assert stored_set(tmp_path / "set", "old") == old
+    assert json.loads((tmp_path / "set" / "set.json").read_text())["key"] == "old"
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "more.txt"
+    path.write_text("one\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"augment": -1}, "--augment -1"),
+        ({"augment_mlm": "x"}, "give --augment N too"),
+        ({"unlabeled": Path("nowhere.txt")}, r"--unlabeled nowhere\.txt: there is no such file"),
+        ({"mix": "labeled=1"}, "needs something to mix"),
+        ({"augment": 1, "mix": "labled=1"}, "did you mean 'labeled'"),
+        ({"augment": 1, "mix": "labeled=1,augmented=none"}, "a share above 0"),
+        ({"augment": 1, "mix": "labeled=1,augmented=0"}, "a share above 0"),
+        ({"augment": 1, "mix": "labeled=1,labeled=1"}, "twice"),
+        ({"augment": 1, "mix": "labeled=1,unlabeled=1"}, "give --unlabeled FILE"),
+        ({"augment": 1, "mix": "labeled=1"}, "takes nothing from augmented"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        TransferOptions(**options)
+
+
+def _stages(student: str, options: TransferOptions, kind: str = "classification") -> dict[str, Stage]:
+    return {stage.name: stage for stage in on_sets(student, RECIPES[student](), options, kind)}
+
+
+def test_without_options_recipes_stay_as_they_are() -> None:
+    for name, recipe in RECIPES.items():
+        assert on_sets(name, recipe(), TransferOptions(), "classification") == recipe()
+
+
+def test_augmentation_is_for_the_stages_without_labels() -> None:
+    stages = _stages("tiny", TransferOptions(augment=2))
+    assert {name: stage.data for name, stage in stages.items()} == {
+        "general": "text",
+        "intermediate": "augmented",
+        "prediction": "augmented",
+    }
+    stages = _stages("tiny", TransferOptions(augment=2), "regression")
+    assert (stages["intermediate"].data, stages["prediction"].data) == ("augmented", "train")
+    with pytest.raises(UserError, match=r"distil.*hard.*--mix labeled=1,augmented=1"):
+        _stages("distil", TransferOptions(augment=2))
+    mixed = _stages("distil", TransferOptions(augment=2, mix="labeled=1,augmented=3"))["distil"]
+    assert (mixed.data, mixed.mix) == ("mixed", {"labeled": 1.0, "augmented": 3.0})
+    with pytest.raises(UserError, match="give them a share"):
+        _stages("distil", TransferOptions(augment=2, mix="augmented=3"))
+
+
+def test_unlabelled_text_joins_every_stage_with_the_teacher(texts: Path) -> None:
+    options = TransferOptions(unlabeled=texts)
+    assert _stages("distil", options)["distil"].mix == {"labeled": None, "unlabeled": None}
+    assert _stages("tiny", options)["general"].data == "text"
+    both = TransferOptions(unlabeled=texts, augment=1)
+    assert _stages("tiny", both)["prediction"].mix == {"unlabeled": None, "augmented": None}
+    assert _stages("tiny", both, "regression")["prediction"].mix == {"labeled": None, "unlabeled": None}
+
+
+def test_stages_with_labels_are_refused_where_there_are_none() -> None:
+    def stage(**changes: object) -> Stage:
+        return Stage(name="x", description="", teacher="finetuned", learning_rate=1e-4, **changes)
+
+    assert stage(data="augmented", losses={"soft": 1.0}).sets == ("augmented",)
+    with pytest.raises(UserError, match="augmented examples have none"):
+        stage(data="augmented", losses={"soft": 1.0, "hard": 1.0})
+    with pytest.raises(UserError, match="unlabeled and augmented examples have none"):
+        stage(data="mixed", mix={"unlabeled": 1.0, "augmented": None}, losses={"hard": 1.0})
+    for data, mix in (("mixed", {}), ("train", {"labeled": 1.0})):
+        with pytest.raises(UserError, match="belong to mixed data"):
+            stage(data=data, mix=mix, losses={"soft": 1.0})
+
+
+def test_a_twin_has_as_many_steps_as_stages_on_larger_sets() -> None:
+    stages = on_sets("tiny", RECIPES["tiny"](), TransferOptions(augment=2), "classification")
+    sizes = {"labeled": 320, "augmented": 800}
+    options = {"seed": 0, "precision": "fp32", "checkpoint_every": 10}
+    expected = sum(stage.loop(examples=800, **options).steps or 0 for stage in stages[1:])
+    assert twin_recipe(stages, sizes)[0].loop(examples=320, **options).steps == expected
