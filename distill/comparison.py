@@ -21,7 +21,8 @@ from distill.measure import measure_size, measure_speed
 from distill.provenance import provenance
 from distill.runs import settings
 from distill.stages import Stage
-from distill.transfer import set_sizes
+from distill.teacher_outputs import TeacherOutputs
+from distill.transfer import TransferInputs, set_sizes
 from distill.transfer_sets import TransferSet
 from distill.workers import threads_each
 from reports.record import Curve, ModelCard, Record, Speed, StageCard, TaskCard
@@ -40,6 +41,7 @@ def compared(
     teacher: Teacher,
     jobs: Sequence[Job],
     *,
+    inputs: TransferInputs,
     sets: Mapping[str, TransferSet],
     notes: Sequence[str],
     started: float,
@@ -48,9 +50,9 @@ def compared(
     groups = [list(group) for _, group in itertools.groupby(sorted(jobs, key=_row_name), key=_row_name)]
     groups.sort(key=lambda group: jobs.index(group[0]))
     students = {_row_name(group[0]): load(group[0].model_folder)[0] for group in groups if not group[0].twin}
-    teacher_answers = teacher.prepared.task.decode(predict_logits(teacher.model, teacher.prepared, "evaluate"))
-    speeds = _speeds(teacher, students, groups)
-    cards = [_teacher_card(teacher, teacher_answers, speeds[TEACHER])]
+    teacher_answers = _teacher_answers(teacher, inputs.outputs)
+    speeds = _speeds(teacher if inputs.outputs is None else None, students, groups)
+    cards = [] if teacher_answers is None else [_teacher_card(teacher, teacher_answers, speeds.get(TEACHER))]
     sizes = set_sizes(teacher.prepared, sets)
     cards += [_student_card(group, groups, teacher, teacher_answers, students, speeds, sizes) for group in groups]
     cards += _baselines(teacher, teacher_answers)
@@ -79,11 +81,25 @@ def _answers(group: list[Job], prepared: Prepared) -> dict[int, np.ndarray]:
     return {job.seed: prepared.task.decode(np.load(job.answers)) for job in group}
 
 
-def _speeds(teacher: Teacher, students: dict[str, PreTrainedModel], groups: list[list[Job]]) -> dict[str, Speed]:
-    """Latency of the teacher and every student, interleaved; a twin has its student's shape and is not measured."""
+def _teacher_answers(teacher: Teacher, outputs: TeacherOutputs | None) -> np.ndarray | None:
+    """The teacher's predictions for the evaluation split; None for outputs that lack some of it."""
+    task = teacher.prepared.task
+    if outputs is None:
+        return task.decode(predict_logits(teacher.model, teacher.prepared, "evaluate"))
+    examples = task.data.splits["evaluate"]
+    return None if outputs.missing(examples) else task.decode(outputs.logits(examples))
+
+
+def _speeds(teacher: Teacher | None, students: dict[str, PreTrainedModel], groups: list[list[Job]]) -> dict[str, Speed]:
+    """Latency of the teacher, if it is a model, and every student, interleaved.
+
+    A twin has its student's shape and is not measured.
+    """
     say("measuring latency and memory")
-    folders = {TEACHER: teacher.folder, **{_row_name(group[0]): group[0].model_folder for group in groups}}
-    return measure_speed({TEACHER: teacher.model, **students}, folders)
+    folders = {_row_name(group[0]): group[0].model_folder for group in groups}
+    if teacher is None:
+        return measure_speed(students, folders)
+    return measure_speed({TEACHER: teacher.model, **students}, {TEACHER: teacher.folder, **folders})
 
 
 def _architecture(model: PreTrainedModel) -> dict[str, Any]:
@@ -100,8 +116,12 @@ def _architecture(model: PreTrainedModel) -> dict[str, Any]:
     return {name: value for name, value in entries.items() if value is not None}
 
 
-def _teacher_card(teacher: Teacher, answers: np.ndarray, speed: Speed) -> ModelCard:
+def _teacher_card(teacher: Teacher, answers: np.ndarray, speed: Speed | None) -> ModelCard:
+    """The teacher's row; one without a speed is only its outputs, and has no size either."""
     references = teacher.prepared.splits["evaluate"].labels
+    score = quality(teacher.prepared.task, {0: answers}, references, teacher=None)
+    if speed is None:
+        return ModelCard(name=TEACHER, role="teacher", start=teacher.origin, quality=score)
     stages: tuple[StageCard, ...] = ()
     curves: tuple[Curve, ...] = ()
     if teacher.outcome is not None:
@@ -112,7 +132,7 @@ def _teacher_card(teacher: Teacher, answers: np.ndarray, speed: Speed) -> ModelC
         role="teacher",
         architecture=_architecture(teacher.model),
         start=teacher.origin,
-        quality=quality(teacher.prepared.task, {0: answers}, references, teacher=None),
+        quality=score,
         size=measure_size(teacher.model, teacher.folder),
         speed=speed,
         stages=stages,
@@ -139,7 +159,7 @@ def _student_card(
     group: list[Job],
     groups: list[list[Job]],
     teacher: Teacher,
-    teacher_answers: np.ndarray,
+    teacher_answers: np.ndarray | None,
     students: dict[str, PreTrainedModel],
     speeds: dict[str, Speed],
     sizes: Mapping[str, int],
@@ -171,7 +191,7 @@ def _student_card(
                 _curves(stage.name, read_rows(first.folder / stage.name / "history.jsonl")) for stage in first.stages
             )
         ),
-        layer_distances=() if first.twin else layer_distances(model, teacher.model, prepared),
+        layer_distances=() if first.twin or TEACHER not in speeds else layer_distances(model, teacher.model, prepared),
         folder=str(first.model_folder),
     )
 
@@ -228,7 +248,7 @@ def _curves(stage: str, rows: list[Row]) -> tuple[Curve, ...]:
     )
 
 
-def _baselines(teacher: Teacher, teacher_answers: np.ndarray) -> list[ModelCard]:
+def _baselines(teacher: Teacher, teacher_answers: np.ndarray | None) -> list[ModelCard]:
     """TF-IDF and a linear model on the same rows."""
     task, data = teacher.prepared.task, teacher.prepared.task.data
     train, evaluate = data.splits["train"], data.splits["evaluate"]

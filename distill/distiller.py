@@ -26,6 +26,7 @@ class Distiller(Objective):
         task: of the student's head.
         projection: student width to teacher width.
         teacher_logits: (n, outputs), the teacher's answers to the training examples, looked up by `batch["index"]`.
+        answered: (n,) bool, which of them it has; None: all.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class Distiller(Objective):
         *,
         projection: nn.Module,
         teacher_logits: Tensor | None = None,
+        answered: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.student, self.projection = student, projection
         self.weights = dict(stage.losses)
         self._terms = {name: TERMS[name] for name in stage.losses}
         self._teacher_logits = teacher_logits
+        self._answered = answered
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
         layers = _layers(stage, student, teacher) if self._need_layers() else ()
@@ -55,6 +58,8 @@ class Distiller(Objective):
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         teacher = self._teacher_features(batch)
+        if self._answered is not None:
+            batch = batch | {"answered": self._answered[batch["index"]]}
         student = features(self.student, batch, hidden=self._needs("hidden"), attention=self._needs("attention"))
         return {name: term.compute(student, teacher, batch, self._link) for name, term in self._terms.items()}
 

@@ -49,6 +49,8 @@ class Shared:
     """Where it comes from, in words."""
     teacher_logits: Mapping[str, Path]
     """Set of examples ("labeled", ...) to its logits on them, .npy."""
+    outputs_only: bool = False
+    """The teacher is a file of outputs: a row of NaN is an example that it has no answer to."""
     sets: Mapping[str, Path]
     """Set of examples without labels to its folder."""
     pretrained: str | None
@@ -153,13 +155,15 @@ def _run_stage(
         return
     teacher = _teacher_of(stage, finetuned, prepared, shared)
     layered = any(TERMS[name].hidden or TERMS[name].attention for name in stage.losses)
+    logits = _teacher_logits(stage.sets, shared) if "soft" in stage.losses else None
     distiller = Distiller(
         student,
         teacher if layered else None,
         stage,
         prepared.task,
         projection=_projection(stage, student, teacher, prepared) if layered else torch.nn.Identity(),
-        teacher_logits=_teacher_logits(stage.sets, shared) if "soft" in stage.losses else None,
+        teacher_logits=logits,
+        answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
     )
     precision = resolve_precision(shared.precision)
     batches, ids = _batches(stage, job, prepared, shared)

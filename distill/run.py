@@ -8,15 +8,17 @@ from common.command import run_command
 from common.errors import UserError
 from common.files import sole_use
 from common.progress import say
+from distill.answers import check_outputs, stand_in, teacher_logits
 from distill.comparison import compared
 from distill.config import RunConfig
 from distill.evaluate import majority
-from distill.job import SPLITS, Job, Shared
+from distill.job import Job, Shared
 from distill.runs import drop_if_unused, open_run
-from distill.stages import RECIPES, Stage, scaled, twin_recipe
+from distill.stages import RECIPES, Stage, outputs_recipe, refuse_layers, scaled, twin_recipe
 from distill.summary import closing_table
-from distill.transfer import read_inputs, set_sizes, transfer_sets
-from distill.transfer_sets import TransferSet, key_of, stored_logits, weights_digest, with_sets
+from distill.teacher_outputs import TeacherOutputs
+from distill.transfer import TransferInputs, read_inputs, set_sizes, transfer_sets
+from distill.transfer_sets import TransferSet
 from distill.transfer_stages import on_sets
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
@@ -49,16 +51,16 @@ def main(config: RunConfig) -> None:
         for line in describe(data):
             say(line)
         try:
-            teacher, pretrained = make_teacher(config, data)
+            teacher, pretrained = make_teacher(config, data, inputs.outputs)
             students = students_for(config, teacher)
         except UserError:
             drop_if_unused(run)
             raise
-        notes = check_teacher(teacher, precision)
+        notes = check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
         jobs = plan(config, students, recipes, set_sizes(teacher.prepared, sets), run)
-        run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, sets, run), config.distilling.workers)
-        record = compared(config, run, teacher, jobs, sets=sets, notes=notes, started=started)
+        run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, inputs, sets, run), config.distilling.workers)
+        record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
         record.save(run / "record.json")
     build_reports(config.runs, config.reports, only=run.name if (config.reports / "index.html").exists() else None)
     say(closing_table(record))
@@ -70,15 +72,18 @@ def shared_by_all(
     data: TaskData,
     teacher: Teacher,
     pretrained: str | None,
+    inputs: TransferInputs,
     sets: Mapping[str, TransferSet],
     run: Path,
 ) -> Shared:
     """What every student's training needs."""
+    precision = resolve_precision(config.precision)
     return Shared(
         data=data,
         teacher=str(teacher.folder),
         teacher_origin=teacher.origin,
-        teacher_logits=teacher_logits(teacher, sets, run, resolve_precision(config.precision)),
+        teacher_logits=teacher_logits(teacher, sets, run, precision, inputs.outputs),
+        outputs_only=inputs.outputs is not None,
         sets={name: entry.folder for name, entry in sets.items()},
         pretrained=pretrained,
         text=general_text(config),
@@ -89,17 +94,24 @@ def shared_by_all(
     )
 
 
-def make_teacher(config: RunConfig, data: TaskData) -> tuple[Teacher, str | None]:
-    """The teacher for the task, and where its weights before fine-tuning are (None if it came fine-tuned)."""
-    teachers = config.runs / "teachers"
+def _encoder(config: RunConfig) -> str:
+    """The encoder that --teacher names, pretrained here first where that is asked for."""
     text = config.distilling.text
-    source = encoder_for(
+    return encoder_for(
         config.teacher,
-        teachers,
+        config.runs / "teachers",
         corpus="pydocs" if text in ("auto", "task") else text,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
     )
+
+
+def make_teacher(config: RunConfig, data: TaskData, outputs: TeacherOutputs | None) -> tuple[Teacher, str | None]:
+    """The teacher for the task, and where its weights before fine-tuning are (None if it came fine-tuned)."""
+    teachers = config.runs / "teachers"
+    source = _encoder(config)
+    if outputs is not None:
+        return stand_in(source, data, outputs, config.data.max_length), None
     task = task_for(data)
     key = teacher_key(source, task, config.finetuning, config.data.max_length, config.precision)
     teacher = ready_teacher(
@@ -128,24 +140,6 @@ def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:
     return (warning,)
 
 
-def teacher_logits(teacher: Teacher, sets: Mapping[str, TransferSet], run: Path, precision: str) -> dict[str, Path]:
-    """Set of examples to the teacher's logits on it, each computed once a run and kept beside it."""
-    prepared = with_sets(teacher.prepared, {name: entry.folder for name, entry in sets.items()})
-    weights = weights_digest(str(teacher.folder))
-    keys = {"labeled": prepared.task.data.fingerprint, **{name: entry.key for name, entry in sets.items()}}
-    return {
-        name: stored_logits(
-            teacher,
-            prepared,
-            SPLITS.get(name, name),
-            run / "teacher" / name,
-            key=key_of(key, weights, prepared.max_length, precision),
-            precision=precision,
-        )
-        for name, key in keys.items()
-    }
-
-
 def general_text(config: RunConfig) -> str:
     """Where general text comes from."""
     if config.distilling.text != "auto":
@@ -155,10 +149,13 @@ def general_text(config: RunConfig) -> str:
 
 def recipes_for(config: RunConfig, data: TaskData) -> dict[str, tuple[Stage, ...]]:
     """Student to its stages, on the sets of examples that there are; refused here if they do not go together."""
-    return {
-        name: on_sets(name, scaled(RECIPES[name](), config.distilling.budget), config.transfer, data.kind)
-        for name in config.students
-    }
+    recipes = {}
+    for name in config.students:
+        stages = RECIPES[name]() if config.transfer.teacher_outputs is None else outputs_recipe()
+        recipes[name] = on_sets(name, scaled(stages, config.distilling.budget), config.transfer, data.kind)
+        if config.transfer.teacher_outputs is not None:
+            refuse_layers(name, recipes[name])
+    return recipes
 
 
 def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig]:

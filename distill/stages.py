@@ -182,6 +182,39 @@ def albert_recipe() -> tuple[Stage, ...]:
     )
 
 
+def outputs_recipe() -> tuple[Stage, ...]:
+    """For a teacher that is only its outputs: these and the labels (Hinton et al. 2015, arXiv 1503.02531)."""
+    return (
+        Stage(
+            name="outputs",
+            description="The teacher's stored outputs (T = 2) and the labels.",
+            teacher="finetuned",
+            data="train",
+            losses={"soft": 0.5, "hard": 0.5},
+            temperature=2.0,
+            learning_rate=2e-4,
+            epochs=3.0,
+            most_steps=6000,
+            select=True,
+        ),
+    )
+
+
+def refuse_layers(student: str, stages: tuple[Stage, ...]) -> None:
+    """A teacher that is only its outputs has no layers.
+
+    Raises:
+        UserError: a stage compares layers.
+    """
+    for stage in stages:
+        layered = [name for name in stage.losses if TERMS[name].hidden or TERMS[name].attention]
+        if layered:
+            raise UserError(
+                f"student {student}: its stage {stage.name!r} compares layers ({', '.join(layered)}), of which "
+                "--teacher-outputs has none: use a recipe of soft and hard losses alone, or a teacher that is a model"
+            )
+
+
 RECIPES: dict[str, Callable[[], tuple[Stage, ...]]] = {
     "tiny": tiny_recipe,
     "distil": distil_recipe,

@@ -1,5 +1,6 @@
 """The loss terms that a stage can weigh: what each looks at, and how it is formed from two forward passes."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -48,6 +49,13 @@ def _hard(student: Features, teacher: Features, batch: Mapping[str, Tensor], lin
 
 
 def _soft(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
+    """The mean over the examples that the teacher answered; exactly 0 where a batch has none."""
+    answered = batch.get("answered")
+    if answered is not None and not bool(answered.all()):
+        student = dataclasses.replace(student, logits=student.logits[answered])
+        teacher = dataclasses.replace(teacher, logits=teacher.logits[answered])
+        if not bool(answered.any()):
+            return student.logits.float().sum()
     if link.task.soft_form == "values":
         return losses.soft_values(student.logits, teacher.logits)
     return losses.soft_logits(student.logits, teacher.logits, link.temperature, link.task.soft_positions(batch))

@@ -12,6 +12,7 @@ from common.progress import say
 from distill.augment import Augmented, AugmentSettings, Proposers, augmented
 from distill.config import RunConfig
 from distill.proposals import MaskedModel, load_masked_model
+from distill.teacher_outputs import TeacherOutputs, read_outputs
 from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, weights_digest, write_set
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
@@ -32,6 +33,8 @@ class TransferInputs:
     """Of --augment-mlm."""
     vectors: WordVectors | None = None
     """Of --word-vectors."""
+    outputs: TeacherOutputs | None = None
+    """Of --teacher-outputs."""
 
 
 def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
@@ -57,7 +60,28 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
                 "or leave the option out"
             )
     vectors = None if options.word_vectors is None else vectors_from_file(options.word_vectors)
-    return TransferInputs(unlabeled=unlabeled, masked=masked, vectors=vectors)
+    outputs = _read_outputs(config, data, unlabeled) if options.teacher_outputs is not None else None
+    return TransferInputs(unlabeled=unlabeled, masked=masked, vectors=vectors, outputs=outputs)
+
+
+def _read_outputs(config: RunConfig, data: TaskData, unlabeled: Sequence[Example]) -> TeacherOutputs:
+    """The teacher's outputs, which must be there for all that is learned from; the evaluation split's are welcome."""
+    options = config.transfer
+    outputs = read_outputs(
+        Path(str(options.teacher_outputs)),
+        data,
+        text_column=config.data.text_column,
+        pair_column=config.data.pair_column,
+    )
+    outputs.require(data.splits["train"], "the training split", allow_missing=options.allow_missing)
+    if unlabeled:
+        outputs.require(unlabeled, f"--unlabeled {options.unlabeled}", allow_missing=options.allow_missing)
+    if missing := outputs.missing(data.splits["evaluate"]):
+        say(
+            f"  note: {outputs.path} lacks {counted(len(missing), 'text')} of the evaluation split: the teacher is not "
+            "measured, students have nothing to be compared with"
+        )
+    return outputs
 
 
 def transfer_sets(

@@ -26,6 +26,11 @@ class TransferOptions:
     unlabeled: Path | None = None
     """Texts without labels (txt: one a line; csv, tsv, jsonl: --text-column and --pair-column count here too): the
     teacher's answers are learned on them too."""
+    teacher_outputs: Path | None = None
+    """A teacher that is only its outputs: jsonl (text, pair, and probabilities or logits by label) or csv (a column a
+    label). No teacher is trained; --teacher names the encoder that the students' first weights come from."""
+    allow_missing: bool = False
+    """Let --teacher-outputs lack some of the training texts: of these only the labels are learned."""
     mix: str | None = None
     """Shares in which a stage's examples are drawn: labeled=1,unlabeled=3,augmented=2. None: every example once an
     epoch."""
@@ -36,9 +41,18 @@ class TransferOptions:
             problems.append(f"--augment {self.augment}: expected 0 or more versions of each text")
         if self.augment == 0 and (self.augment_mlm or self.word_vectors):
             problems.append("--augment-mlm and --word-vectors are for augmentation: give --augment N too, such as 20")
-        for flag, path in (("--unlabeled", self.unlabeled), ("--word-vectors", self.word_vectors)):
+        if self.augment and self.teacher_outputs:
+            problems.append("--augment makes new texts, to which --teacher-outputs has no answer: leave one out")
+        if self.allow_missing and not self.teacher_outputs:
+            problems.append("--allow-missing is for --teacher-outputs: give that too, or leave it out")
+        files = {
+            "unlabeled": self.unlabeled,
+            "word-vectors": self.word_vectors,
+            "teacher-outputs": self.teacher_outputs,
+        }
+        for flag, path in files.items():
             if path is not None and not path.is_file():
-                problems.append(f"{flag} {path}: there is no such file")
+                problems.append(f"--{flag} {path}: there is no such file")
         if problems:
             raise UserError("; ".join(problems))
         self._check_mix(self.shares)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,7 @@ from common.files import new_folder, write_json
 from distill.augment import Augmented
 from reports.record import AugmentedText, TransferCard
 from teacher.data import Example
-from teacher.finetune import Teacher
-from teacher.prepare import Prepared, predict_logits
+from teacher.prepare import Prepared
 
 EXAMPLES, SUMMARY, LOGITS = "examples.jsonl", "set.json", "logits.npy"
 PREVIEWED, VERSIONS, LONGEST_SHOWN = 6, 3, 400
@@ -95,18 +94,14 @@ def with_sets(prepared: Prepared, folders: Mapping[str, Path]) -> Prepared:
     return Prepared(task=prepared.task, tokenizer=prepared.tokenizer, splits=splits, max_length=prepared.max_length)
 
 
-def stored_logits(teacher: Teacher, prepared: Prepared, split: str, folder: Path, *, key: str, precision: str) -> Path:
-    """The teacher's logits on a split of `prepared`, in the precision of training, computed once a run.
-
-    `key` is equal where examples and teacher are.
-    """
-    path = folder / LOGITS
-    if not _whole(folder, key, len(prepared.splits[split])):
+def stored_logits(folder: Path, rows: int, *, key: str, compute: Callable[[], np.ndarray]) -> Path:
+    """The file of a teacher's logits on `rows` examples, computed once a run; `key` is equal where both are."""
+    if not _whole(folder, key, rows):
+        logits = compute()
         with new_folder(folder) as target:
-            label = f"teacher: answers to {split}"
-            np.save(target / LOGITS, predict_logits(teacher.model, prepared, split, precision=precision, label=label))
+            np.save(target / LOGITS, logits)
             write_json(target / SUMMARY, {"key": key})
-    return path
+    return folder / LOGITS
 
 
 def _whole(folder: Path, key: str, rows: int) -> bool:

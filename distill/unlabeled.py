@@ -30,6 +30,8 @@ def read_unlabeled(
     oddities = Oddities()
     named = Asked(text=text_column, pair=pair_column)
     found = _lines(path, oddities) if _is_plain(path) else _rows(path, named, oddities)
+    if not found:
+        raise UserError(f"--unlabeled {path} has no text in it")
     if (found[0][1][1] is not None) != pairs:
         has, wants = ("single texts", "pairs of texts") if pairs else ("pairs of texts", "single texts")
         raise UserError(

@@ -14,7 +14,7 @@ from unit import record_factory
 from common.errors import UserError
 from reports.build import build_reports, command
 from reports.notices import notices
-from reports.record import Interval, ModelCard, Record
+from reports.record import AugmentedText, Interval, ModelCard, Record, TransferCard
 from reports.verdicts import headlines, remarks, twin_effects
 
 
@@ -525,3 +525,29 @@ def test_one_of_a_thing_is_no_plural(tmp_path: Path) -> None:
         r"(?<![\d.,])1 (?:layers|classes|examples|rows|cores|threads|seeds|notes|runs|times|repeats)\b", text
     )
     assert found == []
+
+
+def test_a_run_without_a_teacher_and_with_texts_of_its_own_has_a_page(tmp_path: Path) -> None:
+    """A teacher that is only outputs, none of them for the evaluation split; and a set that was augmented."""
+    rich = record_factory.rich()
+    alone = replace(rich.model("tiny").quality, retained=None, against_teacher=None, mcnemar_p=None)
+    twin = replace(rich.model("tiny without distillation"), quality=replace(alone, against_twin=None))
+    example = AugmentedText(text="<b>one</b>", pair="the pair", versions=("version 1", "version 2"))
+    sets = (
+        TransferCard(name="augmented", rows=12345, origin="proposed by a model", preview=(example,)),
+        TransferCard(name="unlabeled", rows=7, origin="text without labels from more.txt"),
+    )
+    record = replace(rich, models=(replace(rich.model("tiny"), quality=alone, layer_distances=()), twin), transfer=sets)
+    record.save(tmp_path / "runs" / record.name / "record.json")
+    assert Record.load(tmp_path / "runs" / record.name / "record.json") == record
+    (page,) = build_reports(tmp_path / "runs", tmp_path / "out").pages
+    text = page.read_text(encoding="utf-8")
+    shown = Page(text)
+    assert "<b>one</b>" not in text
+    (versions,) = [rows for rows in shown.tables if rows[0] == ["original", "version"]]
+    assert versions[1:] == [["<b>one</b> the pair", "version 1"], ["<b>one</b> the pair", "version 2"]]
+    (found,) = [rows for rows in shown.tables if rows[0][0] == "set"]
+    assert found[1:] == [
+        ["augmented", "proposed by a model", "12,345"],
+        ["unlabeled", "text without labels from more.txt", "7"],
+    ]

@@ -71,3 +71,48 @@ def test_hard_counts_labelled_rows_alone(
     assert bool(gradient.any()) == any(labeled)
     other = distiller(batch | {"labels": torch.where(mask, labels, torch.ones_like(labels))})
     assert torch.equal(other["hard"], terms["hard"])
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+@pytest.mark.parametrize("answered", [[True, False, True], [False] * 3])
+def test_soft_counts_answered_rows_alone(
+    tiny_bert: Callable[..., PreTrainedModel], kind: str, answered: list[bool]
+) -> None:
+    task, outputs = _task(kind), 3 if kind == "classification" else 1
+    stage = Stage(
+        name="x", description="", teacher="finetuned", data="train", losses={"soft": 1.0}, temperature=2.0,
+        learning_rate=1e-4,
+    )  # fmt: skip
+    batch = {
+        "input_ids": torch.randint(5, 100, (3, 6)),
+        "attention_mask": torch.ones(3, 6, dtype=torch.long),
+        "token_type_ids": torch.zeros(3, 6, dtype=torch.long),
+        "index": torch.tensor([2, 0, 1]),
+    }
+    there = torch.tensor(answered)
+    stored = torch.randn(3, outputs)
+    looked_up = torch.empty(3, outputs)
+    looked_up[batch["index"]] = torch.where(there[:, None], stored, torch.tensor(float("nan")))
+    model = tiny_bert(labels=outputs)
+    distiller = Distiller(
+        model,
+        None,
+        stage,
+        task,
+        projection=nn.Identity(),
+        teacher_logits=looked_up,
+        answered=~looked_up.isnan().any(-1),
+    ).eval()
+    soft = distiller(batch)["soft"]
+    with torch.no_grad():
+        logits = model(batch["input_ids"]).logits
+    if kind == "regression":
+        rows = (logits - stored).square().mean(-1)
+    else:
+        rows = 4 * nn.functional.kl_div((logits / 2).log_softmax(-1), (stored / 2).softmax(-1), reduction="none").sum(
+            -1
+        )
+    expected = float(rows[there].sum()) / max(1, sum(answered))
+    assert float(soft.detach()) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+    soft.backward()
+    assert bool(model.classifier.bias.grad.isfinite().all())

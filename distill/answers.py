@@ -1,0 +1,70 @@
+"""The teacher's answers to every set of examples: a model's, computed once a run, or those in a file."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from common.progress import say
+from distill.teacher_outputs import TeacherOutputs
+from distill.transfer_sets import TransferSet, key_of, read_examples, stored_logits, weights_digest
+from teacher.data import Example, TaskData
+from teacher.finetune import Teacher
+from teacher.prepare import predict_logits, prepare
+from teacher.sources import load_for_task, resolve
+from teacher.tasks import task_for
+
+
+def teacher_logits(
+    teacher: Teacher, sets: Mapping[str, TransferSet], run: Path, precision: str, outputs: TeacherOutputs | None
+) -> dict[str, Path]:
+    """Set of examples to the teacher's logits on it, each computed once a run and kept beside it."""
+    keys = {"labeled": teacher.prepared.task.data.fingerprint, **{name: entry.key for name, entry in sets.items()}}
+    weights = weights_digest(str(teacher.folder)) if outputs is None else outputs.sha256
+    found = {}
+    for name, key in keys.items():
+        examples = read_examples(sets[name].folder) if name in sets else teacher.prepared.task.data.splits["train"]
+        found[name] = stored_logits(
+            run / "teacher" / name,
+            len(examples),
+            key=key_of(key, weights, teacher.prepared.max_length, precision),
+            compute=partial(answers, teacher, outputs, examples, name=name, precision=precision),
+        )
+    return found
+
+
+def answers(
+    teacher: Teacher, outputs: TeacherOutputs | None, examples: Sequence[Example], *, name: str, precision: str
+) -> np.ndarray:
+    """(n, outputs): the teacher's logits, in the precision of training, or what the file of its outputs says."""
+    if outputs is not None:
+        return outputs.logits(examples)
+    prepared = teacher.prepared
+    encoded = prepared.task.encode(examples, prepared.tokenizer, prepared.max_length)
+    extended = dataclasses.replace(prepared, splits={name: encoded})
+    return predict_logits(teacher.model, extended, name, precision=precision, label=f"teacher: answers to {name}")
+
+
+def stand_in(source: str, data: TaskData, outputs: TeacherOutputs, max_length: int) -> Teacher:
+    """The encoder that students start from, in the place of a teacher that is only its outputs; it is not trained."""
+    loaded = load_for_task(source, task_for(data), seed=0)
+    limit = min(max_length, loaded.model.config.max_position_embeddings)
+    return Teacher(
+        model=loaded.model,
+        prepared=prepare(task_for(data), loaded.tokenizer, limit),
+        folder=Path(resolve(source)),
+        origin=f"outputs in {outputs.path.name}",
+        outcome=None,
+    )
+
+
+def check_outputs(outputs: TeacherOutputs, teacher: Teacher) -> tuple[str, ...]:
+    """A note for the report; and how good the outputs are, where they are there for the selection split."""
+    task = teacher.prepared.task
+    examples = task.data.splits["select"]
+    if not outputs.missing(examples):
+        value = teacher.prepared.metrics(outputs.logits(examples), "select")[task.data.metric]
+        say(f"teacher: {task.data.metric} {value:.4f} on the selection split")
+    return (f"The teacher is only its outputs, in {outputs.path}; students start from {teacher.folder.name}.",)
