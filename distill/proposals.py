@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from common.errors import UserError
@@ -18,6 +19,8 @@ from teacher.batches import attention_mask, padded, padded_length
 from teacher.hub import offline_if_unreachable
 from teacher.sources import read_tokenizer, resolve
 
+HEAD = "cls.predictions.transform."
+"""Weights that a BERT with a masked-language-modelling head has under this name."""
 TOKENS = 2048
 """Pieces a batch, padding included; twice as many were 5 % slower for a 6/384 BERT on one core."""
 
@@ -43,8 +46,20 @@ def load_masked_model(source: str) -> MaskedModel | None:
         return _load(source, where)
 
 
+def _surely_headless(where: str) -> bool:
+    """Whether a folder's safetensors can be seen to lack the head: loading them would warn of a corrupted model."""
+    files = list(Path(where).glob("*.safetensors"))
+    names: list[str] = []
+    for file in files:
+        with safe_open(file, framework="pt") as stored:
+            names += stored.keys()
+    return bool(files) and not any(name.startswith(HEAD) for name in names)
+
+
 def _load(source: str, where: str) -> MaskedModel | None:
     try:
+        if _surely_headless(where):
+            return None
         model, info = AutoModelForMaskedLM.from_pretrained(where, output_loading_info=True, dtype=torch.float32)
     except Exception as error:  # safetensors' and transformers' errors have no common base
         raise UserError(
@@ -52,7 +67,7 @@ def _load(source: str, where: str) -> MaskedModel | None:
         ) from error
     if model.config.model_type != "bert":
         raise UserError(f"{source} is a {model.config.model_type}: words are proposed by a BERT with an MLM head")
-    if any(name.startswith("cls.predictions.transform") for name in info["missing_keys"]):
+    if any(name.startswith(HEAD) for name in info["missing_keys"]):
         return None
     tokenizer = read_tokenizer(where, model)
     if not any(piece.startswith(CONTINUES) for piece in tokenizer.get_vocab()) or tokenizer.mask_token_id is None:

@@ -1,7 +1,7 @@
 """The main command with augmented texts, unlabelled texts, mixtures of them, and outputs in the place of a teacher."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,11 @@ from e2e.test_run import options_for
 from transformers import BertForPreTraining, PreTrainedModel
 
 from common.command import run_command
+from distill import comparison
 from distill.config import RunConfig
 from distill.run import main
 from distill.transfer_sets import read_examples
-from reports.record import Record
+from reports.record import Record, Speed
 from teacher.data import load_task
 
 
@@ -25,6 +26,17 @@ def masked_encoder(tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], ti
     tiny_bert(layers=4, model_class=BertForPreTraining).save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Speed is no matter here, and measuring it takes most of such a run."""
+
+    def nothing(models: Mapping[str, PreTrainedModel], folders: Mapping[str, Path]) -> dict[str, Speed]:
+        assert set(models) <= set(folders)
+        return {name: Speed(latency=(), peak_memory_bytes=None) for name in models}
+
+    monkeypatch.setattr(comparison, "measure_speed", nothing)
 
 
 def _run(
