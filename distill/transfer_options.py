@@ -45,14 +45,6 @@ class TransferOptions:
             problems.append("--augment makes new texts, to which --teacher-outputs has no answer: leave one out")
         if self.allow_missing and not self.teacher_outputs:
             problems.append("--allow-missing is for --teacher-outputs: give that too, or leave it out")
-        files = {
-            "unlabeled": self.unlabeled,
-            "word-vectors": self.word_vectors,
-            "teacher-outputs": self.teacher_outputs,
-        }
-        for flag, path in files.items():
-            if path is not None and not path.is_file():
-                problems.append(f"--{flag} {path}: there is no such file")
         if problems:
             raise UserError("; ".join(problems))
         self._check_mix(self.shares)

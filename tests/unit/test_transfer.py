@@ -68,7 +68,8 @@ def texts(tmp_path: Path) -> Path:
     [
         ({"augment": -1}, "--augment -1"),
         ({"augment_mlm": "x"}, "give --augment N too"),
-        ({"unlabeled": Path("nowhere.txt")}, r"--unlabeled nowhere\.txt: there is no such file"),
+        ({"allow_missing": True}, "is for --teacher-outputs"),
+        ({"augment": 1, "teacher_outputs": Path("o.csv")}, "has no answer"),
         ({"mix": "labeled=1"}, "needs something to mix"),
         ({"augment": 1, "mix": "labled=1"}, "did you mean 'labeled'"),
         ({"augment": 1, "mix": "labeled=1,augmented=none"}, "a share above 0"),

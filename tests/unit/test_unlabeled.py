@@ -78,6 +78,8 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path, name: str, content: str,
         _read(tmp_path / name, content, pairs=pairs)
 
 
-def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_column_or_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="did you mean 'text'"):
         _read(tmp_path / "x.csv", "text\none two\n", text_column="texd")
+    with pytest.raises(UserError, match=r"cannot read .*nowhere\.txt"):
+        read_unlabeled(tmp_path / "nowhere.txt", _data())
