@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from teacher.dropout import drop
 
 NAME = "plain_or_fused"
 
@@ -81,5 +82,5 @@ def _plain(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scali
     scores = torch.matmul(query * scaling, key.transpose(-1, -2))
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = functional.dropout(scores.softmax(dim=-1), p=dropout) if dropout else scores.softmax(dim=-1)
+    weights = drop(scores.softmax(dim=-1), dropout) if dropout else scores.softmax(dim=-1)
     return torch.matmul(weights.to(value.dtype), value).transpose(1, 2).contiguous()

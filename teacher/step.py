@@ -1,0 +1,143 @@
+"""One optimizer step's forward and backward, in as many threads ("lanes") as pay.
+
+At the sizes of this product a second torch thread inside every operation brings a fifth; two halves of a batch, each in
+a Python thread whose operations run in one torch thread, bring more, since torch releases the interpreter while it
+computes. Gradients meet in the parameters: the sum of two does not depend on which comes first, so two lanes end with
+the same bits every time. Three would not, hence there are never more.
+"""
+
+import concurrent.futures
+import contextlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from common.errors import UserError
+from teacher.batches import Batches
+from teacher.dropout import drawing
+
+LANES = 2
+SMALLEST = 8
+"""Examples that a lane should have: below, a batch is not worth cutting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Examples that pass through the model together."""
+
+    indices: np.ndarray
+    number: int
+    """Of all parts of the run: seeds what is drawn for it."""
+    share: float
+    """Of the batch it is cut from: the weight of its means."""
+
+
+def lanes_for(accelerator: Accelerator, batch_size: int) -> int:
+    """How many lanes: two where one process has a CPU with two threads or more and the batch is large enough."""
+    alone = accelerator.num_processes == 1 and accelerator.device.type == "cpu"
+    return LANES if alone and torch.get_num_threads() >= LANES and batch_size >= LANES * SMALLEST else 1
+
+
+def cut(indices: np.ndarray, number: int, lanes: int) -> list[Part]:
+    """A batch in at most `lanes` parts of like length: examples that stood side by side go to different parts.
+
+    >>> [(part.indices.tolist(), part.number, part.share) for part in cut(np.array([5, 6, 7, 8]), 3, 2)]
+    [([5, 7], 6, 0.5), ([6, 8], 7, 0.5)]
+    """
+    pieces = [indices[lane::lanes] for lane in range(lanes)]
+    return [
+        Part(indices=piece, number=number * lanes + lane, share=len(piece) / len(indices))
+        for lane, piece in enumerate(pieces)
+        if len(piece)
+    ]
+
+
+class Stepper:
+    """Runs forward and backward of batches; gradients add up in the parameters.
+
+    Args:
+        accelerator: of the loop.
+        model: the objective, prepared by the accelerator.
+        weights: loss term to its weight.
+        batches: where examples come from.
+        precision: "fp32" or "bf16".
+        seed: of dropout.
+        label: of the stage, for messages.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        model: nn.Module,
+        weights: Mapping[str, float],
+        batches: Batches,
+        *,
+        precision: str,
+        seed: int,
+        label: str,
+    ) -> None:
+        self._accelerator, self._model, self._weights, self._batches = accelerator, model, weights, batches
+        self._bf16, self._seed, self._label = precision == "bf16", seed, label
+        self._lanes = lanes_for(accelerator, batches.batch_size)
+        self._threads = torch.get_num_threads()
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._lanes, initializer=self._start_lane)
+
+    def close(self) -> None:
+        """End the lanes, and give the caller its threads back."""
+        self._pool.shutdown()
+        torch.set_num_threads(self._threads)
+
+    def step(self, batches: Sequence[np.ndarray], step: int) -> dict[str, float]:
+        """Forward and backward of an optimizer step; the mean of every term and of the weighted total, "loss".
+
+        Raises:
+            UserError: the first term that is not finite, by name and step.
+        """
+        sums: dict[str, float] = {}
+        for position, indices in enumerate(batches):
+            parts = cut(indices, step * len(batches) + position, self._lanes)
+            # Gradients of several processes meet once a step, with the last batch.
+            last = position == len(batches) - 1
+            with contextlib.nullcontext() if last else self._accelerator.no_sync(self._model):
+                for part, values in zip(parts, self._run(parts, step), strict=True):
+                    for name, value in values.items():
+                        sums[name] = sums.get(name, 0.0) + part.share * value / len(batches)
+        return sums
+
+    def _run(self, parts: Sequence[Part], step: int) -> Iterable[dict[str, float]]:
+        if len(parts) == 1:
+            return [self._part(parts[0], step)]
+        return list(self._pool.map(lambda part: self._part(part, step), parts))
+
+    def _part(self, part: Part, step: int) -> dict[str, float]:
+        device = self._accelerator.device
+        batch = self._batches.collate(part.indices.tolist(), part.number)
+        batch = {name: tensor.to(device) for name, tensor in batch.items()}
+        process = self._accelerator.process_index
+        with (
+            drawing(self._seed, part.number, process),
+            torch.autocast(device.type, torch.bfloat16, enabled=self._bf16),
+        ):
+            terms = self._model(batch)
+        loss = sum((self._weights[name] * term for name, term in terms.items()), start=torch.zeros((), device=device))
+        values = {name: float(term.detach()) for name, term in {**terms, "loss": loss}.items()}
+        _refuse_non_finite(values, self._label, step)
+        self._accelerator.backward(loss * part.share)
+        return values
+
+    def _start_lane(self) -> None:
+        torch.set_num_threads(max(1, self._threads // self._lanes))
+
+
+def _refuse_non_finite(values: Mapping[str, float], label: str, step: int) -> None:
+    bad = [name for name, value in values.items() if not math.isfinite(value)]
+    if bad:
+        raise UserError(
+            f"{label}: the loss term {bad[0]!r} is {values[bad[0]]} at step {step + 1}. The last checkpoint is kept; "
+            "lower the learning rate, use --precision fp32, or look at the examples of that step"
+        )
