@@ -131,8 +131,12 @@ def test_a_step_of_distilbert(tmp_path: Path, teacher: Any, batch: dict[str, Ten
                 part.p = 0.0
         model.config.attention_dropout = 0.0
     config = GeneralConfig(out=tmp_path / "x", student="distil", precision="fp32")
+    loop = config.loop(1)
+    # Adam's first step does not see the size of the gradient, and so not the clip.
+    assert (loop.learning_rate, loop.betas, loop.epsilon) == (5e-4, (0.9, 0.98), 1e-6)
+    assert (loop.clip, loop.warmup, loop.weight_decay) == (5.0, 0.05, 0.0)
     batches = Batches(lengths=np.array([7]), batch_size=1, seed=0, collate=lambda indices, step: batch)
-    train(distiller(fast, teacher), batches, config.loop(1), tmp_path / "training", label="one step")
+    train(distiller(fast, teacher), batches, loop, tmp_path / "training", label="one step")
     optimizer = torch.optim.AdamW(slow.parameters(), lr=5e-4, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.0)
     terms = slow_triple(slow.train(), teacher, batch)
     (5 * terms["soft"] + 2 * terms["mlm"] + terms["cosine"]).backward()
