@@ -22,6 +22,7 @@ from distill.provenance import provenance
 from distill.runs import settings
 from distill.workers import threads_each
 from reports.record import Curve, ModelCard, Record, Speed, StageCard, TaskCard
+from students.albert import share
 from teacher.data import Example
 from teacher.finetune import Teacher
 from teacher.history import Row, read_rows
@@ -37,7 +38,7 @@ def compared(
     """The record of a run whose jobs are all finished; `started` is time.monotonic() of its first moment."""
     groups = [list(group) for _, group in itertools.groupby(sorted(jobs, key=_row_name), key=_row_name)]
     groups.sort(key=lambda group: jobs.index(group[0]))
-    students = {_row_name(group[0]): load(group[0].model_folder)[0] for group in groups if not group[0].twin}
+    students = {_row_name(group[0]): share(load(group[0].model_folder)[0]) for group in groups if not group[0].twin}
     teacher_answers = teacher.prepared.task.decode(predict_logits(teacher.model, teacher.prepared, "evaluate"))
     speeds = _speeds(teacher, students, groups)
     cards = [_teacher_card(teacher, teacher_answers, speeds[TEACHER])]
@@ -148,7 +149,7 @@ def _student_card(
         role="twin" if first.twin else "student",
         twin_of=first.student.name if first.twin else None,
         architecture=_architecture(model),
-        start=START_WORDS[first.student.start].format(layers=_layers_in_words(first)),
+        start=START_WORDS[first.student.start].format(layers=_layers_in_words(first), folder=first.student.folder),
         quality=score,
         size=measure_size(model, first.model_folder),
         speed=None if first.twin else speeds[first.student.name],
@@ -166,8 +167,9 @@ def _student_card(
 START_WORDS = {
     "prune": "cut out of the fine-tuned teacher: layers {layers}, the most active channels, head dimensions, units",
     "copy": "teacher layers {layers} copied, embeddings too",
-    "svd": "embeddings by truncated SVD of the teacher's, the shared block from its layers {layers}",
+    "svd": "embeddings by truncated SVD of the teacher's, the blocks from its layers {layers}",
     "random": "random (truncated normal, 0.02)",
+    "general": "distilled on general text before, in {folder}",
 }
 
 

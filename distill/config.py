@@ -10,6 +10,7 @@ from common.errors import UserError, unknown_name
 from common.hardware import usable_cores
 from distill.stages import RECIPES
 from students.presets import STARTS, STUDENTS, student_preset
+from students.shape import ShapeOptions, alien_options
 from teacher.options import FinetuneOptions, TaskOptions
 
 
@@ -18,8 +19,11 @@ class DistilOptions:
     """How the students are made."""
 
     start: str | None = None
-    """First weights: prune or random for tiny, copy or random for distil, svd or random for albert. None: the first of
-    these."""
+    """First weights: prune or random for tiny, copy or random for distil, svd or random for albert; general with
+    --student-from. None: the first of these."""
+    student_from: Path | None = None
+    """Take shape and first weights from this folder, which python -m distill.general wrote; stages on general text are
+    left out then."""
     budget: float = 1.0
     """Length of every stage, as a multiple of the recipe's."""
     text: str = "auto"
@@ -78,6 +82,7 @@ class RunConfig:
     data: TaskOptions = field(default_factory=TaskOptions)
     distilling: DistilOptions = field(default_factory=DistilOptions)
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
+    shape: ShapeOptions = field(default_factory=ShapeOptions)
 
     def __post_init__(self) -> None:
         for name in self.students:
@@ -89,12 +94,21 @@ class RunConfig:
             raise UserError(f"--checkpoint-every {self.checkpoint_every}: expected at least 1 step")
         if len(set(self.students)) != len(self.students):
             raise UserError(f"--student {self.student} names one twice")
-        start = self.distilling.start
-        if start is not None:
-            for name in self.students:
-                family = student_preset(name, BertConfig()).family
-                if start not in STARTS[family]:
-                    raise unknown_name(f"--start for {name}", start, STARTS[family])
+        self._check_starts()
+
+    def _check_starts(self) -> None:
+        start, folder = self.distilling.start, self.distilling.student_from
+        families = {name: student_preset(name, BertConfig()).family for name in self.students}
+        if start == "general" and folder is None:
+            raise UserError("--start general: give the student's folder with --student-from DIR")
+        others = self.shape.given + ([] if start in (None, "general") else [f"--start {start}"])
+        if folder is not None and others:
+            raise UserError(f"--student-from decides shape and first weights: leave out {', '.join(others)}")
+        for name, family in families.items():
+            if start is not None and start not in STARTS[family]:
+                raise unknown_name(f"--start for {name}", start, STARTS[family])
+        if alien := alien_options(self.shape, families.values()):
+            raise UserError(alien)
 
     @property
     def students(self) -> tuple[str, ...]:

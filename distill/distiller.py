@@ -124,11 +124,16 @@ def fitted_projection(
             inputs.append(state[valid].double())
             targets.append(others[layer][valid].double())
     student.train(was_training)
-    x, y = torch.cat(inputs), torch.cat(targets)
+    return ridge_map(torch.cat(inputs), torch.cat(targets))
+
+
+@torch.no_grad()
+def ridge_map(x: Tensor, y: Tensor) -> nn.Linear:
+    """The linear map with bias from rows of `x` to rows of `y` (both double) by ridge least squares."""
+    projection = nn.Linear(x.shape[1], y.shape[1])
     x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
     gram = x.T @ x + 1e-3 * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
     solution = torch.linalg.solve(gram, x.T @ y)
-    projection = nn.Linear(width(student), width(teacher))
     projection.weight.copy_(solution[:-1].T)
     projection.bias.copy_(solution[-1])
     return projection

@@ -19,6 +19,7 @@ from distill.stages import Stage
 from distill.terms import TERMS
 from distill.text import documents_for, pieces, text_batches
 from students.activations import gather_activations
+from students.albert import sharing_note
 from students.build import build_student
 from students.presets import StudentConfig
 from teacher.batches import Batches
@@ -117,7 +118,7 @@ def run_job(job: Job, shared: Shared) -> None:
 
 
 def _describe(job: Job) -> str:
-    return " ".join(stage.description for stage in job.stages)
+    return " ".join(filter(None, (*(stage.description for stage in job.stages), sharing_note(job.student))))
 
 
 def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:

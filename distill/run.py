@@ -14,16 +14,17 @@ from distill.config import RunConfig
 from distill.evaluate import majority
 from distill.job import Job, Shared
 from distill.runs import drop_if_unused, open_run
+from distill.shapes import check_positions, fitting, planned_student
 from distill.stages import RECIPES, scaled, twin_recipe
 from distill.summary import closing_table
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
-from students.presets import student_preset, with_start
+from students.general import check_same_pieces
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop import resolve_precision
 from teacher.prepare import predict_logits
-from teacher.scratch import encoder_for
+from teacher.scratch import encoder_for, expected_config
 from teacher.tasks import task_for
 
 EXAMPLES = """
@@ -31,6 +32,8 @@ EXAMPLES = """
   python -m distill.run --student tiny,distil,albert --seeds 3
   python -m distill.run --student distil --task reviews.csv --teacher bert-base-uncased
   python -m distill.run --student tiny --task sst2 --data-dir GLUE --teacher minilm
+  python -m distill.run --student albert --sharing attention --task reviews.csv
+  python -m distill.run --student tiny --layers 3 --hidden 192 --task reviews.csv
 """
 
 
@@ -46,6 +49,7 @@ def main(config: RunConfig) -> None:
         for line in describe(data):
             say(line)
         try:
+            check_students(config)
             teacher, pretrained = make_teacher(config, data)
             jobs = plan(config, teacher, run)
         except UserError:
@@ -101,6 +105,15 @@ def make_teacher(config: RunConfig, data: TaskData) -> tuple[Teacher, str | None
     return teacher, source if teacher.outcome is not None else None
 
 
+def check_students(config: RunConfig) -> None:
+    """Refuse, before anything is trained, students that could not be made from this teacher."""
+    teacher = expected_config(config.teacher)
+    for name in config.students:
+        planned_student(
+            name, teacher, config.shape, start=config.distilling.start, folder=config.distilling.student_from
+        )
+
+
 def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:
     """Say how good the teacher is before anything is learned from it; a warning where a constant answer is as good."""
     prepared = teacher.prepared
@@ -145,9 +158,15 @@ def general_text(config: RunConfig) -> str:
 def plan(config: RunConfig, teacher: Teacher, run: Path) -> list[Job]:
     """Every student, its twin without distillation, every seed."""
     jobs = []
+    folder = config.distilling.student_from
+    if folder is not None:
+        check_same_pieces(folder, teacher.prepared.tokenizer)
+        check_positions(folder, teacher.prepared.max_length)
     for name in config.students:
-        student = with_start(student_preset(name, teacher.model.config), config.distilling.start)
-        stages = scaled(RECIPES[name](), config.distilling.budget)
+        student = planned_student(
+            name, teacher.model.config, config.shape, start=config.distilling.start, folder=folder
+        )
+        stages = fitting(scaled(RECIPES[name](), config.distilling.budget), student, teacher.model.config)
         kinds = [(name, stages, False)]
         if config.distilling.twins:
             kinds.append((f"{name} without distillation", twin_recipe(stages), True))
