@@ -11,10 +11,11 @@ from common.files import new_folder, sole_use
 from common.progress import say
 from distill.comparison import compared
 from distill.config import RunConfig
+from distill.contest import check_recipes, chosen_recipes, known_shape, on_equal_steps
 from distill.evaluate import majority
 from distill.job import Job, Shared
+from distill.recipes import twin_recipe
 from distill.runs import drop_if_unused, open_run
-from distill.stages import RECIPES, scaled, twin_recipe
 from distill.summary import closing_table
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
@@ -30,6 +31,7 @@ EXAMPLES = """
   python -m distill.run --student tiny
   python -m distill.run --student tiny,distil,albert --seeds 3
   python -m distill.run --student distil --task reviews.csv --teacher bert-base-uncased
+  python -m distill.run --student distil --recipe fast,pkd,minilmv2
   python -m distill.run --student tiny --task sst2 --data-dir GLUE --teacher minilm
 """
 
@@ -47,11 +49,14 @@ def main(config: RunConfig) -> None:
             say(line)
         try:
             teacher, pretrained = make_teacher(config, data)
+            notes = check_recipes(config, teacher.model.config)
             jobs = plan(config, teacher, run)
         except UserError:
             drop_if_unused(run)
             raise
-        notes = check_teacher(teacher, precision)
+        for note in notes:
+            say(f"note: {note}")
+        notes += check_teacher(teacher, precision)
         run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, run), config.distilling.workers)
         record = compared(config, run, teacher, jobs, notes=notes, started=started)
         record.save(run / "record.json")
@@ -73,6 +78,7 @@ def shared_by_all(config: RunConfig, data: TaskData, teacher: Teacher, pretraine
         max_length=config.data.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
+        gradient_norms=config.distilling.gradient_norms,
     )
 
 
@@ -87,6 +93,10 @@ def make_teacher(config: RunConfig, data: TaskData) -> tuple[Teacher, str | None
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
     )
+    shape = known_shape(source)
+    if shape is not None:
+        # What cannot be done is said before minutes go into a teacher.
+        check_recipes(config, shape)
     task = task_for(data)
     key = teacher_key(source, task, config.finetuning, config.data.max_length, config.precision)
     teacher = ready_teacher(
@@ -143,25 +153,32 @@ def general_text(config: RunConfig) -> str:
 
 
 def plan(config: RunConfig, teacher: Teacher, run: Path) -> list[Job]:
-    """Every student, its twin without distillation, every seed."""
-    jobs = []
+    """Every student by every recipe, its twin without distillation, every seed."""
+    jobs: list[Job] = []
+    examples = len(teacher.prepared.splits["train"])
     for name in config.students:
         student = with_start(student_preset(name, teacher.model.config), config.distilling.start)
-        stages = scaled(RECIPES[name](), config.distilling.budget)
-        kinds = [(name, stages, False)]
+        recipes = on_equal_steps(chosen_recipes(config.distilling, name), examples)
+        several = len(recipes) > 1
+        kinds = [
+            (recipe if several else None, f"{name}-{recipe}" if several else name, stages, False)
+            for recipe, stages in recipes.items()
+        ]
         if config.distilling.twins:
-            kinds.append((f"{name} without distillation", twin_recipe(stages), True))
+            first = next(iter(recipes.values()))
+            steps = sum(stage.length(examples) for stage in first) if several else None
+            kinds.append((None, f"{name}-twin", twin_recipe(first, steps=steps), True))
         jobs += [
             Job(
-                name=f"{label}, seed {seed}",
                 student=student,
-                stages=recipe,
+                recipe=recipe,
+                stages=stages,
                 seed=seed,
                 twin=twin,
-                folder=run / (f"{name}-twin" if twin else name) / f"seed-{seed}",
+                folder=run / folder / f"seed-{seed}",
             )
             for seed in range(config.distilling.seeds)
-            for label, recipe, twin in kinds
+            for recipe, folder, stages, twin in kinds
         ]
     return jobs
 
