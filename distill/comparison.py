@@ -1,6 +1,5 @@
 """From finished jobs to the record: quality, size, speed, curves and distances of every model, and what they say."""
 
-import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -14,18 +13,19 @@ from common.artifact import load
 from common.progress import say
 from distill.baseline import NAMES, tfidf_baseline
 from distill.config import RunConfig
+from distill.contest import answers, recipe_notes
 from distill.distances import layer_distances
 from distill.evaluate import majority, quality
 from distill.job import Job
 from distill.measure import measure_size, measure_speed
 from distill.provenance import provenance
 from distill.runs import settings
+from distill.traces import curves_of, stage_cards, stage_curves
 from distill.workers import threads_each
 from reports.record import Curve, ModelCard, Record, Speed, StageCard, TaskCard
 from students.albert import share
 from teacher.data import Example
 from teacher.finetune import Teacher
-from teacher.history import Row, read_rows
 from teacher.loop import Outcome, resolve_precision
 from teacher.prepare import Prepared, predict_logits
 
@@ -36,9 +36,8 @@ def compared(
     config: RunConfig, run: Path, teacher: Teacher, jobs: Sequence[Job], *, notes: Sequence[str], started: float
 ) -> Record:
     """The record of a run whose jobs are all finished; `started` is time.monotonic() of its first moment."""
-    groups = [list(group) for _, group in itertools.groupby(sorted(jobs, key=_row_name), key=_row_name)]
-    groups.sort(key=lambda group: jobs.index(group[0]))
-    students = {_row_name(group[0]): share(load(group[0].model_folder)[0]) for group in groups if not group[0].twin}
+    groups = _groups(jobs)
+    students = _models(groups)
     teacher_answers = teacher.prepared.task.decode(predict_logits(teacher.model, teacher.prepared, "evaluate"))
     speeds = _speeds(teacher, students, groups)
     cards = [_teacher_card(teacher, teacher_answers, speeds[TEACHER])]
@@ -56,23 +55,36 @@ def compared(
         ),
         task=_task_card(teacher.prepared),
         models=tuple(cards),
-        notes=(*notes, *teacher.prepared.truncations()),
+        notes=(*notes, *recipe_notes(groups, teacher.prepared), *teacher.prepared.truncations()),
     )
 
 
-def _row_name(job: Job) -> str:
-    return f"{job.student.name} without distillation" if job.twin else job.student.name
+def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The seeds of every row, in the order of the jobs."""
+    rows = dict.fromkeys(job.row for job in jobs)
+    return [[job for job in jobs if job.row == row] for row in rows]
 
 
-def _answers(group: list[Job], prepared: Prepared) -> dict[int, np.ndarray]:
-    return {job.seed: prepared.task.decode(np.load(job.answers)) for job in group}
+def _models(groups: list[list[Job]]) -> dict[str, PreTrainedModel]:
+    """By row; for a twin its student's, which has the same shape."""
+    models = {group[0].row: share(load(group[0].model_folder)[0]) for group in groups if not group[0].twin}
+    shapes = {group[0].student.name: models[group[0].row] for group in reversed(groups) if not group[0].twin}
+    return {group[0].row: models.get(group[0].row, shapes[group[0].student.name]) for group in groups}
 
 
 def _speeds(teacher: Teacher, students: dict[str, PreTrainedModel], groups: list[list[Job]]) -> dict[str, Speed]:
-    """Latency of the teacher and every student, interleaved; a twin has its student's shape and is not measured."""
+    """By row, latency of the teacher and every student, interleaved.
+
+    What has one shape is measured once: a twin has its student's, and so have the students of several recipes.
+    """
     say("measuring latency and memory")
-    folders = {TEACHER: teacher.folder, **{_row_name(group[0]): group[0].model_folder for group in groups}}
-    return measure_speed({TEACHER: teacher.model, **students}, folders)
+    distilled = [group[0] for group in groups if not group[0].twin]
+    measured = {job.student.name: job.row for job in reversed(distilled)}
+    folders = {job.row: job.model_folder for job in distilled if job.row in measured.values()}
+    speeds = measure_speed(
+        {TEACHER: teacher.model, **{row: students[row] for row in folders}}, {TEACHER: teacher.folder, **folders}
+    )
+    return {TEACHER: speeds[TEACHER], **{job.row: speeds[measured[job.student.name]] for job in distilled}}
 
 
 def _architecture(model: PreTrainedModel) -> dict[str, Any]:
@@ -95,7 +107,7 @@ def _teacher_card(teacher: Teacher, answers: np.ndarray, speed: Speed) -> ModelC
     curves: tuple[Curve, ...] = ()
     if teacher.outcome is not None:
         stages = (_finetuning_card(teacher.outcome, teacher.prepared),)
-        curves = _curves("fine-tuning", teacher.outcome.history)
+        curves = curves_of("fine-tuning", teacher.outcome.history)
     return ModelCard(
         name=TEACHER,
         role="teacher",
@@ -135,30 +147,27 @@ def _student_card(
     first = group[0]
     prepared = teacher.prepared
     references = prepared.splits["evaluate"].labels
-    model = students[first.student.name]
+    model = students[first.row]
     twin = next((other for other in groups if other[0].twin and other[0].student == first.student), None)
     score = quality(
         prepared.task,
-        _answers(group, prepared),
+        answers(group, prepared),
         references,
         teacher=teacher_answers,
-        twin=None if first.twin or twin is None else _answers(twin, prepared),
+        twin=None if first.twin or twin is None else answers(twin, prepared),
     )
     return ModelCard(
-        name=_row_name(first),
+        name=first.row,
         role="twin" if first.twin else "student",
         twin_of=first.student.name if first.twin else None,
+        student=first.student.name if first.recipe is not None else None,
         architecture=_architecture(model),
         start=START_WORDS[first.student.start].format(layers=_layers_in_words(first), folder=first.student.folder),
         quality=score,
         size=measure_size(model, first.model_folder),
-        speed=None if first.twin else speeds[first.student.name],
-        stages=tuple(_stage_cards(first, prepared)),
-        curves=tuple(
-            itertools.chain.from_iterable(
-                _curves(stage.name, read_rows(first.folder / stage.name / "history.jsonl")) for stage in first.stages
-            )
-        ),
+        speed=None if first.twin else speeds[first.row],
+        stages=tuple(stage_cards(first)),
+        curves=tuple(curve for stage in first.stages for curve in stage_curves(stage.name, first.folder / stage.name)),
         layer_distances=() if first.twin else layer_distances(model, teacher.model, prepared),
         folder=str(first.model_folder),
     )
@@ -176,35 +185,6 @@ START_WORDS = {
 def _layers_in_words(job: Job) -> str:
     """Counted from 1, as people do."""
     return ", ".join(str(layer + 1) for layer in job.student.teacher_layers or ())
-
-
-def _stage_cards(job: Job, prepared: Prepared) -> list[StageCard]:
-    return [
-        StageCard(
-            name=stage.name,
-            description=stage.description,
-            losses=dict(stage.losses),
-            steps=outcome["steps"],
-            epochs=outcome["epochs"],
-            seconds=outcome["seconds"],
-            examples=len(prepared.splits["train"]) if stage.data == "train" else (stage.steps or 0) * stage.batch_size,
-            learning_rate=stage.learning_rate,
-            selected_step=outcome["selected_step"],
-        )
-        for stage, outcome in zip(job.stages, job.outcomes(), strict=True)
-    ]
-
-
-def _curves(stage: str, rows: list[Row]) -> tuple[Curve, ...]:
-    """One series a name that occurs in the history."""
-    names = dict.fromkeys(name for row in rows for name in row.values)
-    series = {name: [(row.step, row.values[name]) for row in rows if name in row.values] for name in names}
-    return tuple(
-        Curve(
-            stage=stage, name=name, steps=tuple(step for step, _ in points), values=tuple(value for _, value in points)
-        )
-        for name, points in series.items()
-    )
 
 
 def _baselines(teacher: Teacher, teacher_answers: np.ndarray) -> list[ModelCard]:

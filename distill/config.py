@@ -8,7 +8,7 @@ from transformers import BertConfig
 
 from common.errors import UserError, unknown_name
 from common.hardware import usable_cores
-from distill.stages import RECIPES
+from distill.recipes import OWN, RECIPES
 from students.presets import STARTS, STUDENTS, student_preset
 from students.shape import ShapeOptions, alien_options
 from teacher.options import FinetuneOptions, TaskOptions
@@ -18,6 +18,15 @@ from teacher.options import FinetuneOptions, TaskOptions
 class DistilOptions:
     """How the students are made."""
 
+    recipe: str = OWN
+    """Stages and losses: fast (the student's own, in minutes), tinybert, distilbert or pkd (the papers' settings),
+    minilmv2, or another student's name for its fast one. Several, separated by commas, are compared on as many steps as
+    the first has."""
+    relation_heads: int | None = None
+    """Heads that MiniLMv2's relations are split into; must divide the widths of student and teacher. None: the most, up
+    to 48."""
+    gradient_norms: bool = False
+    """Also log the norm of each loss term's gradient to the student's weights, at one in a hundred steps."""
     start: str | None = None
     """First weights: prune or random for tiny, copy or random for distil, svd or random for albert; general with
     --student-from. None: the first of these."""
@@ -46,10 +55,26 @@ class DistilOptions:
             problems.append(f"--seeds {self.seeds}: expected at least 1")
         if self.jobs < 0:
             problems.append(f"--jobs {self.jobs}: expected 0 or more")
+        problems += self._recipe_problems()
+        if self.relation_heads is not None and self.relation_heads < 1:
+            problems.append(f"--relation-heads {self.relation_heads}: expected at least 1")
         if self.text_length < 8:
             problems.append(f"--text-length {self.text_length}: expected at least 8 pieces")
         if problems:
             raise UserError("; ".join(problems))
+
+    def _recipe_problems(self) -> list[str]:
+        known = (OWN, *RECIPES)
+        problems = [f"--recipe: {unknown_name('recipe', name, known)}" for name in self.recipes if name not in known]
+        if not self.recipes:
+            problems.append(f"--recipe: expected one or more of {', '.join(known)}")
+        if len(set(self.recipes)) != len(self.recipes):
+            problems.append(f"--recipe {self.recipe} names one twice")
+        return problems
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.recipe.split(",") if name.strip())
 
     @property
     def workers(self) -> int:
@@ -86,10 +111,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         for name in self.students:
-            if name not in STUDENTS or name not in RECIPES:
-                raise unknown_name("student", name, RECIPES)
+            if name not in STUDENTS:
+                raise unknown_name("student", name, STUDENTS)
         if not self.students:
-            raise UserError("--student: expected one or more of " + ", ".join(RECIPES))
+            raise UserError("--student: expected one or more of " + ", ".join(STUDENTS))
         if self.checkpoint_every < 1:
             raise UserError(f"--checkpoint-every {self.checkpoint_every}: expected at least 1 step")
         if len(set(self.students)) != len(self.students):

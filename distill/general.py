@@ -14,11 +14,12 @@ from common.command import run_command
 from common.errors import UserError
 from common.files import sole_use
 from common.progress import say
-from distill.distiller import ridge_map, width, without_dropout
+from distill.distiller import without_dropout
 from distill.general_config import GeneralConfig
 from distill.general_folder import DONE, write_student
 from distill.general_objective import TextDistiller, look_inside
 from distill.general_text import masked_batches, sequences_of
+from distill.projections import ridge_map, width
 from distill.shapes import any_depth, planned_student
 from distill.text import text_batches
 from students.activations import gather_activations

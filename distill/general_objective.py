@@ -34,7 +34,9 @@ def look_inside(body: PreTrainedModel, batch: Mapping[str, Tensor]) -> Inside:
     """Run an encoder, which uses `teacher.attention`, once."""
     with capture() as seen:
         output = body(**model_inputs(body, batch), output_hidden_states=True)
-    return Inside(states=tuple(output.hidden_states), attention=tuple(seen))
+    return Inside(
+        states=tuple(output.hidden_states), attention=tuple((query, key, scaling) for query, key, scaling, _ in seen)
+    )
 
 
 class TextDistiller(Objective):

@@ -13,11 +13,12 @@ from transformers import PreTrainedModel
 from common.artifact import CardText, save
 from common.files import new_folder, write_json
 from common.progress import say
-from distill.distiller import Distiller, fitted_projection, width, without_dropout
+from distill.distiller import Distiller, without_dropout
+from distill.journal import Journal
 from distill.layers import layer_map
+from distill.projections import fitted_projection, width
 from distill.stages import Stage
-from distill.terms import TERMS
-from distill.text import documents_for, pieces, text_batches
+from distill.text import MOST_DOCUMENTS, documents_for, pieces, text_batches
 from students.activations import gather_activations
 from students.albert import sharing_note
 from students.build import build_student
@@ -52,19 +53,33 @@ class Shared:
     max_length: int
     precision: str
     checkpoint_every: int
+    gradient_norms: bool = False
+    """Write down the norm of each loss term's gradient now and then."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One student, one seed."""
 
-    name: str
-    """For progress lines: "tiny, seed 0"."""
     student: StudentConfig
     stages: tuple[Stage, ...]
     seed: int
     folder: Path
     twin: bool
+    recipe: str | None = None
+    """Where several are compared; a twin belongs to none."""
+
+    @property
+    def name(self) -> str:
+        """For progress lines: "tiny, seed 0"."""
+        return f"{self.row}, seed {self.seed}"
+
+    @property
+    def row(self) -> str:
+        """Its name among the models of the run, without the seed."""
+        if self.twin:
+            return f"{self.student.name} without distillation"
+        return self.student.name if self.recipe is None else f"{self.student.name} ({self.recipe})"
 
     @property
     def model_folder(self) -> Path:
@@ -143,17 +158,19 @@ def _run_stage(
         _load(student, folder)
         return
     teacher = _teacher_of(stage, finetuned, prepared, shared)
-    layered = any(TERMS[name].hidden or TERMS[name].attention for name in stage.losses)
+    batches, ids = _batches(stage, job, prepared, shared)
     distiller = Distiller(
         student,
-        teacher if layered else None,
+        teacher if stage.layered else None,
         stage,
         prepared.task,
-        projection=_projection(stage, student, teacher, prepared) if layered else torch.nn.Identity(),
+        projection=_projection(stage, student, teacher, prepared) if stage.needs("hidden") else torch.nn.Identity(),
         teacher_logits=torch.from_numpy(np.load(shared.teacher_logits)) if "soft" in stage.losses else None,
+        sample=_first(batches, 4) if stage.layers == "nearest" else (),
+        journal=Journal(folder),
+        norms=shared.gradient_norms,
     )
     precision = resolve_precision(shared.precision)
-    batches, ids = _batches(stage, job, prepared, shared)
     undropped = contextlib.nullcontext() if stage.dropout else without_dropout(student)
     with only_rows(student, ids), undropped, standardised_head(student, prepared.task):
         outcome = train(
@@ -169,7 +186,7 @@ def _run_stage(
             label=f"{job.name}: {stage.name}",
             evaluate=(lambda: prepared.score(student, "select", precision)) if stage.select else None,
         )
-    _finish(student, outcome, folder)
+    _finish(student, outcome, folder, examples=len(batches.lengths))
 
 
 def _teacher_of(stage: Stage, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared) -> PreTrainedModel:
@@ -187,27 +204,33 @@ def _projection(
     if width(student) == width(teacher):
         return torch.nn.Identity()
     layers = layer_map(stage.layers, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
-    return fitted_projection(student, teacher, _sample(prepared, 8), layers)
+    return fitted_projection(student, teacher, _sample(prepared, 8), layers, shared=stage.projection == "shared")
+
+
+def _first(batches: Batches, count: int) -> list[dict[str, torch.Tensor]]:
+    """The first examples of a stage in `count` batches of 32."""
+    rows = range(min(len(batches.lengths), 32 * count))
+    return [batches.collate(rows[start : start + 32], 0) for start in range(0, len(rows), 32)]
 
 
 def _batches(stage: Stage, job: Job, prepared: Prepared, shared: Shared) -> tuple[Batches, torch.Tensor]:
     """The stage's batches, and the piece ids that occur in them."""
     if stage.data == "train":
         return prepared.batches("train", stage.batch_size, job.seed), prepared.occurring("train", "select")
-    wanted = (stage.steps or 1) * stage.batch_size
-    documents = documents_for(shared.text, shared.data, wanted)
+    wanted = stage.steps * stage.batch_size if stage.steps else None
+    documents = documents_for(shared.text, shared.data, wanted or MOST_DOCUMENTS)
     sequences = pieces(documents, prepared.tokenizer, shared.text_length)[:wanted]
     ids = torch.from_numpy(np.unique(np.concatenate([*sequences, [prepared.pad]])))
     return text_batches(sequences, prepared.pad, batch_size=stage.batch_size, seed=job.seed), ids
 
 
-def _finish(student: PreTrainedModel, outcome: Outcome, folder: Path) -> None:
+def _finish(student: PreTrainedModel, outcome: Outcome, folder: Path, *, examples: int) -> None:
     with new_folder(folder / "final") as target:
         save_file(
             {name: value.detach().contiguous() for name, value in student.named_parameters()},
             target / "weights.safetensors",
         )
-    write_json(folder / "stage.json", outcome.summary())
+    write_json(folder / "stage.json", outcome.summary() | {"examples": examples})
 
 
 def _load(student: PreTrainedModel, folder: Path) -> None:

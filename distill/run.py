@@ -11,11 +11,12 @@ from common.files import new_folder, sole_use
 from common.progress import say
 from distill.comparison import compared
 from distill.config import RunConfig
+from distill.contest import check_recipes, chosen_recipes, on_equal_steps
 from distill.evaluate import majority
 from distill.job import Job, Shared
+from distill.recipes import twin_recipe
 from distill.runs import drop_if_unused, open_run
-from distill.shapes import check_positions, fitting, planned_student
-from distill.stages import RECIPES, scaled, twin_recipe
+from distill.shapes import check_positions, planned_student
 from distill.summary import closing_table
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
@@ -31,6 +32,7 @@ EXAMPLES = """
   python -m distill.run --student tiny
   python -m distill.run --student tiny,distil,albert --seeds 3
   python -m distill.run --student distil --task reviews.csv --teacher bert-base-uncased
+  python -m distill.run --student distil --recipe fast,pkd,minilmv2
   python -m distill.run --student tiny --task sst2 --data-dir GLUE --teacher minilm
   python -m distill.run --student albert --sharing attention --task reviews.csv
   python -m distill.run --student tiny --layers 3 --hidden 192 --task reviews.csv
@@ -49,13 +51,16 @@ def main(config: RunConfig) -> None:
         for line in describe(data):
             say(line)
         try:
-            check_students(config)
+            # What cannot be done is said before minutes go into a teacher.
+            notes = check_recipes(config, expected_config(config.teacher))
             teacher, pretrained = make_teacher(config, data)
             jobs = plan(config, teacher, run)
         except UserError:
             drop_if_unused(run)
             raise
-        notes = check_teacher(teacher, precision)
+        for note in notes:
+            say(f"note: {note}")
+        notes += check_teacher(teacher, precision)
         run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, run), config.distilling.workers)
         record = compared(config, run, teacher, jobs, notes=notes, started=started)
         record.save(run / "record.json")
@@ -77,6 +82,7 @@ def shared_by_all(config: RunConfig, data: TaskData, teacher: Teacher, pretraine
         max_length=config.data.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
+        gradient_norms=config.distilling.gradient_norms,
     )
 
 
@@ -103,15 +109,6 @@ def make_teacher(config: RunConfig, data: TaskData) -> tuple[Teacher, str | None
         checkpoint_every=config.checkpoint_every,
     )
     return teacher, source if teacher.outcome is not None else None
-
-
-def check_students(config: RunConfig) -> None:
-    """Refuse, before anything is trained, students that could not be made from this teacher."""
-    teacher = expected_config(config.teacher)
-    for name in config.students:
-        planned_student(
-            name, teacher, config.shape, start=config.distilling.start, folder=config.distilling.student_from
-        )
 
 
 def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:
@@ -156,8 +153,9 @@ def general_text(config: RunConfig) -> str:
 
 
 def plan(config: RunConfig, teacher: Teacher, run: Path) -> list[Job]:
-    """Every student, its twin without distillation, every seed."""
-    jobs = []
+    """Every student by every recipe, its twin without distillation, every seed."""
+    jobs: list[Job] = []
+    examples = len(teacher.prepared.splits["train"])
     folder = config.distilling.student_from
     if folder is not None:
         check_same_pieces(folder, teacher.prepared.tokenizer)
@@ -166,21 +164,28 @@ def plan(config: RunConfig, teacher: Teacher, run: Path) -> list[Job]:
         student = planned_student(
             name, teacher.model.config, config.shape, start=config.distilling.start, folder=folder
         )
-        stages = fitting(scaled(RECIPES[name](), config.distilling.budget), student, teacher.model.config)
-        kinds = [(name, stages, False)]
+        chosen = chosen_recipes(config.distilling, name, student, teacher.model.config)
+        recipes = on_equal_steps(chosen, examples)
+        several = len(recipes) > 1
+        kinds = [
+            (recipe if several else None, f"{name}-{recipe}" if several else name, stages, False)
+            for recipe, stages in recipes.items()
+        ]
         if config.distilling.twins:
-            kinds.append((f"{name} without distillation", twin_recipe(stages), True))
+            first = next(iter(recipes.values()))
+            steps = sum(stage.length(examples) for stage in first) if several else None
+            kinds.append((None, f"{name}-twin", twin_recipe(first, steps=steps), True))
         jobs += [
             Job(
-                name=f"{label}, seed {seed}",
                 student=student,
-                stages=recipe,
+                recipe=recipe,
+                stages=stages,
                 seed=seed,
                 twin=twin,
-                folder=run / (f"{name}-twin" if twin else name) / f"seed-{seed}",
+                folder=run / folder / f"seed-{seed}",
             )
             for seed in range(config.distilling.seeds)
-            for label, recipe, twin in kinds
+            for recipe, folder, stages, twin in kinds
         ]
     return jobs
 

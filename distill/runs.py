@@ -12,6 +12,7 @@ from common.errors import UserError
 from common.files import write_json
 from common.progress import say
 from distill.config import RunConfig
+from distill.recipes import OWN
 
 LONGEST_NAME = 120
 
@@ -36,7 +37,8 @@ def open_run(config: RunConfig, task: str) -> Path:
     Raises:
         UserError: nothing to resume, or a name that is taken.
     """
-    base = config.name or f"{task}-{'-'.join(config.students)}"
+    recipes = [name for name in config.distilling.recipes if config.distilling.recipe != OWN]
+    base = config.name or "-".join([task, *config.students, *recipes])
     if base != Path(base).name or base.startswith(".") or len(base) > LONGEST_NAME or base == "index":
         raise UserError(f"--name {base[:120]}: expected a plain folder name of up to {LONGEST_NAME} letters")
     if config.resume:

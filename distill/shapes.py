@@ -8,7 +8,6 @@ from transformers import PretrainedConfig
 from common.errors import UserError
 from distill.layers import layer_map
 from distill.stages import Stage
-from distill.terms import TERMS
 from students.build import check_student
 from students.general import folder_configuration, student_from
 from students.presets import StudentConfig, student_preset
@@ -49,11 +48,7 @@ def fitting(stages: tuple[Stage, ...], student: StudentConfig, teacher: Pretrain
     if student.layers <= teacher.num_hidden_layers:
         return stages
     layers = deep_map(student.layers, teacher.num_hidden_layers)
-    return tuple(dataclasses.replace(stage, layers=layers) if _layered(stage) else stage for stage in stages)
-
-
-def _layered(stage: Stage) -> bool:
-    return any(TERMS[name].hidden or TERMS[name].attention for name in stage.losses)
+    return tuple(dataclasses.replace(stage, layers=layers) if stage.needs("mapped") else stage for stage in stages)
 
 
 def any_depth(name: str, students: int, teachers: int) -> tuple[int, ...]:

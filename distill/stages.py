@@ -1,12 +1,13 @@
-"""Stages as data, and the recipes that are made of them: which teacher, which examples, which losses, how long."""
+"""Stages as data: which teacher, which examples, which losses, how long."""
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from common.errors import UserError, unknown_name
+from distill.schedules import Number, Schedule, ends
 from distill.terms import TERMS
 from teacher.loop import LoopConfig
 
@@ -22,16 +23,22 @@ class Stage:
     """The teacher before or after its fine-tuning."""
     data: Literal["text", "train"]
     """General text, or the task's training examples."""
-    losses: Mapping[str, float]
-    """Term (a key of TERMS) to weight."""
-    temperature: float = 1.0
+    losses: Mapping[str, Number]
+    """Term (a key of TERMS) to weight, constant or scheduled over the stage."""
+    temperature: Number = 1.0
     layers: str = "uniform"
     """The layer map."""
+    refresh: int = 100
+    """Steps from one look for the layers of the map "nearest" to the next."""
+    projection: Literal["shared", "per layer"] = "shared"
+    """One map from the student's width to the teacher's, or one for the embeddings and one for each layer."""
+    relation_heads: int | None = None
+    """Heads that widths are split into for relations; None: the most, up to 48, that divide both widths."""
     learning_rate: float
     epochs: float = 1.0
-    """Passes over the task's examples."""
+    """Passes over its examples."""
     steps: int | None = None
-    """Steps instead of epochs; stages on general text have steps."""
+    """Steps instead of epochs: on general text no more is read than these need."""
     most_steps: int | None = None
     """No more steps than these, however many examples an epoch has."""
     dropout: bool = False
@@ -40,6 +47,8 @@ class Stage:
     batch_size: int = 32
     warmup: float = 0.1
     schedule: str = "linear"
+    betas: tuple[float, float] = (0.9, 0.999)
+    clip: float = 1.0
     select: bool = False
     """Keep the weights that do best on the selection split."""
 
@@ -53,15 +62,49 @@ class Stage:
             )
         if self.teacher == "none" and any(TERMS[name].teacher for name in self.losses):
             raise UserError(f"stage {self.name} has losses against a teacher, but no teacher")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        for name, weight in self.losses.items():
+            if not all(0 <= value < math.inf for value in ends(weight)):
+                raise UserError(f"stage {self.name}: weight {weight} of {name}: expected 0 or more")
+        if not all(0 < value < math.inf for value in ends(self.temperature)):
+            raise UserError(f"stage {self.name}: temperature {self.temperature}: expected a number above 0")
+        if self.projection not in ("shared", "per layer"):
+            raise UserError(f"stage {self.name}: projection {self.projection!r}: expected 'shared' or 'per layer'")
+        if self.layers == "nearest" and not self.needs("hidden"):
+            raise UserError(f"stage {self.name}: the layer map 'nearest' compares hidden states: weigh 'hidden' too")
+        if self.refresh < 1:
+            raise UserError(f"stage {self.name}: refresh {self.refresh}: expected at least 1 step")
+
+    def needs(self, what: str) -> bool:
+        """Whether one of its terms needs that: a field of Term."""
+        return any(getattr(TERMS[name], what) for name in self.losses)
+
+    @property
+    def layered(self) -> bool:
+        """Looks into the teacher, not only at its answers."""
+        return self.needs("hidden") or self.needs("attention")
+
+    def schedules(self) -> dict[str, str]:
+        """In words what is scheduled: terms, and "temperature"."""
+        numbers = {**self.losses, "temperature": self.temperature}
+        return {name: str(number) for name, number in numbers.items() if isinstance(number, Schedule)}
+
+    def length(self, examples: int) -> int:
+        """Steps on so many examples."""
+        steps = self.steps or max(1, round(self.epochs * math.ceil(examples / self.batch_size)))
+        return min(steps, self.most_steps or steps)
 
     def loop(self, *, examples: int, seed: int, precision: str, checkpoint_every: int) -> LoopConfig:
         """The loop's settings for this stage on so many examples."""
-        steps = self.steps or max(1, round(self.epochs * math.ceil(examples / self.batch_size)))
         return LoopConfig(
             learning_rate=self.learning_rate,
-            steps=min(steps, self.most_steps or steps),
+            steps=self.length(examples),
             warmup=self.warmup,
             schedule=self.schedule,
+            betas=self.betas,
+            clip=self.clip,
             precision=precision,
             seed=seed,
             checkpoint_every=checkpoint_every,
@@ -81,115 +124,25 @@ def scaled(stages: tuple[Stage, ...], factor: float) -> tuple[Stage, ...]:
     )
 
 
+def equalised(recipes: Sequence[tuple[Stage, ...]], examples: int) -> list[tuple[Stage, ...]]:
+    """Each recipe with as many steps in all as the first has on so many examples, its stages in its own proportions.
+
+    Passes over general text count as if there were as many pieces of it as examples.
+    """
+    total = max(sum(stage.length(examples) for stage in recipes[0]), *map(len, recipes))
+    return [_with_steps(stages, total, examples) for stages in recipes]
+
+
+def _with_steps(stages: tuple[Stage, ...], total: int, examples: int) -> tuple[Stage, ...]:
+    lengths = [stage.length(examples) for stage in stages]
+    # One step each, so that none is left out; the rest by cumulative rounding, which loses none.
+    rest, whole = total - len(stages), sum(lengths)
+    marks = [round(rest * sum(lengths[:count]) / whole) for count in range(len(stages) + 1)]
+    return tuple(
+        dataclasses.replace(stage, steps=1 + after - before, most_steps=None)
+        for stage, before, after in zip(stages, marks, marks[1:], strict=False)
+    )
+
+
 def _times(steps: int | None, factor: float) -> int | None:
     return None if steps is None else max(1, round(steps * factor))
-
-
-def tiny_recipe() -> tuple[Stage, ...]:
-    """TinyBERT's stages without augmentation (arXiv 1909.10351, section 3.2): general, intermediate, prediction."""
-    layers = {"embedding": 1.0, "hidden": 1.0, "attention": 1.0}
-    return (
-        Stage(
-            name="general",
-            description="The teacher before fine-tuning, on general text: embeddings, hidden states, attention scores.",
-            teacher="pretrained",
-            data="text",
-            losses=layers,
-            learning_rate=3e-4,
-            steps=100,
-        ),
-        Stage(
-            name="intermediate",
-            description="The fine-tuned teacher on the task's texts: embeddings, hidden states and attention scores.",
-            teacher="finetuned",
-            data="train",
-            losses=layers,
-            learning_rate=3e-4,
-            epochs=1.0,
-            most_steps=1500,
-        ),
-        Stage(
-            name="prediction",
-            description="The fine-tuned teacher's logits on the task's texts.",
-            teacher="finetuned",
-            data="train",
-            losses={"soft": 1.0},
-            learning_rate=2e-4,
-            epochs=2.0,
-            most_steps=4000,
-            select=True,
-        ),
-    )
-
-
-def distil_recipe() -> tuple[Stage, ...]:
-    """DistilBERT's losses on the task (arXiv 1910.01108, section 3): soft and hard labels, cosine of last states."""
-    return (
-        Stage(
-            name="distil",
-            description="The fine-tuned teacher's logits (T = 2), the labels, the direction of the last hidden states.",
-            teacher="finetuned",
-            data="train",
-            losses={"soft": 5.0, "hard": 2.0, "cosine": 1.0},
-            temperature=2.0,
-            learning_rate=2e-4,
-            epochs=2.0,
-            most_steps=4000,
-            select=True,
-        ),
-    )
-
-
-def albert_recipe() -> tuple[Stage, ...]:
-    """Hidden states of every pass of the shared block, then the logits."""
-    return (
-        Stage(
-            name="hidden",
-            description="The fine-tuned teacher's embeddings and hidden states, pass by pass, on the task's texts.",
-            teacher="finetuned",
-            data="train",
-            losses={"embedding": 1.0, "hidden": 1.0},
-            learning_rate=5e-4,
-            epochs=1.0,
-            most_steps=1500,
-        ),
-        Stage(
-            name="soft",
-            description="The fine-tuned teacher's logits on the task's texts.",
-            teacher="finetuned",
-            data="train",
-            losses={"soft": 1.0},
-            learning_rate=2e-4,
-            epochs=2.0,
-            most_steps=3000,
-            select=True,
-        ),
-    )
-
-
-RECIPES: dict[str, Callable[[], tuple[Stage, ...]]] = {
-    "tiny": tiny_recipe,
-    "distil": distil_recipe,
-    "albert": albert_recipe,
-}
-
-
-def twin_recipe(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The same student without distillation: labels alone, for as many task epochs as its stages have together."""
-    task = [stage for stage in stages if stage.data == "train"]
-    limits = [stage.most_steps for stage in task if stage.most_steps is not None]
-    return (
-        Stage(
-            name="labels",
-            description="The labels alone, from the same first weights, for as many steps as its task stages.",
-            teacher="none",
-            data="train",
-            losses={"hard": 1.0},
-            learning_rate=task[-1].learning_rate,
-            epochs=sum(stage.epochs for stage in task),
-            most_steps=sum(limits) if len(limits) == len(task) else None,
-            dropout=True,
-            batch_size=task[-1].batch_size,
-            select=True,
-        ),
-    )

@@ -1,9 +1,9 @@
-"""One attention function for all training: fast in both directions, and able to show its queries and keys.
+"""One attention function for all training: fast in both directions, and able to show its queries, keys and values.
 
 The fused kernel is fast forward, but its backward pass on a CPU is not: with bf16 and short texts a training step of
 a 6/384 BERT took 400 ms with it and 232 ms with plain matrix products. So passes that will be differentiated use the
 plain form on a CPU, and all others the fused kernel. Attention scores before the softmax are in no model's output, and
-asking for attention maps would turn the fused kernel off: `capture` records queries and keys as they pass.
+asking for attention maps would turn the fused kernel off: `capture` records queries, keys and values as they pass.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from teacher.dropout import drop
 
 NAME = "plain_or_fused"
 
-Seen = list[tuple[Tensor, Tensor, float]]
-"""Query (b, h, l, d_k), key (b, h, l, d_k) and scaling of every attention that ran, in order."""
+Seen = list[tuple[Tensor, Tensor, float, Tensor]]
+"""Query, key (b, h, l, d_k), scaling and value (b, h, l, d_k) of every attention that ran, in order."""
 
 _seen: contextvars.ContextVar[Seen | None] = contextvars.ContextVar("seen", default=None)
 
@@ -47,7 +47,7 @@ def training_attention(model: PreTrainedModel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def capture() -> Iterator[Seen]:
-    """Record queries and keys of every attention that runs in the block, in models that use this attention."""
+    """Record queries, keys and values of every attention that runs in the block, in models that use this attention."""
     seen: Seen = []
     token = _seen.set(seen)
     try:
@@ -69,7 +69,7 @@ def _attention(
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     seen = _seen.get()
     if seen is not None:
-        seen.append((query, key, scaling))
+        seen.append((query, key, scaling, value))
     if torch.is_grad_enabled() and query.device.type == "cpu" and not options.get("is_causal"):
         return _plain(query, key, value, attention_mask, scaling, dropout), None
     return sdpa_attention_forward(

@@ -38,6 +38,9 @@ class Objective(nn.Module):
     weights: dict[str, float]
     """Loss term to its weight in the total."""
 
+    def at(self, step: int, total: int) -> None:
+        """Called before each optimizer step, counted from 0, of `total`: for what changes during a stage."""
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Every term as an fp32 scalar, unweighted, a mean over the batch's examples (or valid positions)."""
         raise NotImplementedError
@@ -187,6 +190,7 @@ def train(
     )
     with keyed_dropout(objective), closing(stepper), Progress(label, total=total, done=state.step) as bar:
         for step, planned in _steps(batches, config, state, total):
+            objective.at(step, total)
             rate = config.rate(step, total)
             for group in optimizer.param_groups:
                 group["lr"] = rate

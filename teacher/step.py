@@ -8,6 +8,7 @@ the same bits every time. Three would not, hence there are never more.
 
 import concurrent.futures
 import contextlib
+import contextvars
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from torch import nn
 from common.errors import UserError
 from teacher.batches import Batches
 from teacher.dropout import drawing
+
+_lane: contextvars.ContextVar[int] = contextvars.ContextVar("lane", default=0)
 
 LANES = 2
 SMALLEST = 8
@@ -35,6 +38,11 @@ class Part:
     """Of all parts of the run: seeds what is drawn for it."""
     share: float
     """Of the batch it is cut from: the weight of its means."""
+
+
+def current_lane() -> int:
+    """Which part of a batch this thread is at, from 0: an objective that writes something down does so in one."""
+    return _lane.get()
 
 
 def lanes_for(accelerator: Accelerator, batch_size: int) -> int:
@@ -119,6 +127,7 @@ class Stepper:
         batch = self._batches.collate(part.indices.tolist(), part.number)
         batch = {name: tensor.to(device) for name, tensor in batch.items()}
         process = self._accelerator.process_index
+        _lane.set(part.number % self._lanes)
         with (
             drawing(self._seed, part.number, process),
             torch.autocast(device.type, torch.bfloat16, enabled=self._bf16),

@@ -9,8 +9,8 @@ from common.errors import UserError
 from distill.comparison import START_WORDS
 from distill.config import DistilOptions, RunConfig
 from distill.layers import layer_map
+from distill.recipes import RECIPES
 from distill.shapes import deep_map, fitting, planned_student
-from distill.stages import RECIPES
 from students.presets import STARTS, STUDENTS, student_preset
 from students.shape import ShapeOptions
 
