@@ -48,7 +48,7 @@ def save(
     """
     _check_free(folder, replace=replace)
     with new_folder(folder) as target:
-        model.save_pretrained(target, max_shard_size="1000GB")
+        model.save_pretrained(target, state_dict=state_to_save(model), max_shard_size="1000GB")
         _fill_labels(target / CONFIG, model.config)
         tokenizer.save_pretrained(target)
         write_text(target / CARD, card_page(card, model, (target / WEIGHTS).stat().st_size))
@@ -56,6 +56,23 @@ def save(
             write_text(target / name, text)
         written = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
         write_json(target / MANIFEST, {"files": [*written, MANIFEST]})
+
+
+def state_to_save(model: PreTrainedModel) -> dict[str, Tensor]:
+    """Every tensor by name; one that the model shares beyond what its class ties is written in each of its places.
+
+    transformers refuses to save those, since its classes would not share them again on loading. Written out, the folder
+    gives the same outputs, at the size of a model that shares nothing.
+    """
+    state = model.state_dict()
+    seen: set[int] = set()
+    for name, tensor in state.items():
+        if name in model.all_tied_weights_keys:
+            continue
+        if tensor.numel() and tensor.data_ptr() in seen:
+            state[name] = tensor.clone()
+        seen.add(tensor.data_ptr())
+    return state
 
 
 def load(folder: Path | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -1,6 +1,5 @@
 """From finished jobs to the record: quality, size, speed, curves and distances of every model, and what they say."""
 
-import itertools
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,21 +13,22 @@ from common.artifact import load
 from common.progress import say
 from distill.baseline import NAMES, tfidf_baseline
 from distill.config import RunConfig
+from distill.contest import answers, recipe_notes
 from distill.distances import layer_distances
 from distill.evaluate import majority, quality
 from distill.job import Job
 from distill.measure import measure_size, measure_speed
 from distill.provenance import provenance
 from distill.runs import settings
-from distill.stages import Stage
 from distill.teacher_outputs import TeacherOutputs
+from distill.traces import curves_of, stage_cards, stage_curves
 from distill.transfer import TransferInputs, set_sizes
 from distill.transfer_sets import TransferSet
 from distill.workers import threads_each
 from reports.record import Curve, ModelCard, Record, Speed, StageCard, TaskCard
+from students.albert import share
 from teacher.data import Example
 from teacher.finetune import Teacher
-from teacher.history import Row, read_rows
 from teacher.loop import Outcome, resolve_precision
 from teacher.prepare import Prepared, predict_logits
 
@@ -47,9 +47,8 @@ def compared(
     started: float,
 ) -> Record:
     """The record of a run whose jobs are all finished; `started` is time.monotonic() of its first moment."""
-    groups = [list(group) for _, group in itertools.groupby(sorted(jobs, key=_row_name), key=_row_name)]
-    groups.sort(key=lambda group: jobs.index(group[0]))
-    students = {_row_name(group[0]): load(group[0].model_folder)[0] for group in groups if not group[0].twin}
+    groups = _groups(jobs)
+    students = _models(groups)
     teacher_answers = _teacher_answers(teacher, inputs.outputs)
     speeds = _speeds(teacher if inputs.outputs is None else None, students, groups)
     cards = [] if teacher_answers is None else [_teacher_card(teacher, teacher_answers, speeds.get(TEACHER))]
@@ -69,16 +68,21 @@ def compared(
         task=_task_card(teacher.prepared),
         models=tuple(cards),
         transfer=tuple(entry.card for entry in sets.values()),
-        notes=(*notes, *teacher.prepared.truncations()),
+        notes=(*notes, *recipe_notes(groups, teacher.prepared), *teacher.prepared.truncations()),
     )
 
 
-def _row_name(job: Job) -> str:
-    return f"{job.student.name} without distillation" if job.twin else job.student.name
+def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The seeds of every row, in the order of the jobs."""
+    rows = dict.fromkeys(job.row for job in jobs)
+    return [[job for job in jobs if job.row == row] for row in rows]
 
 
-def _answers(group: list[Job], prepared: Prepared) -> dict[int, np.ndarray]:
-    return {job.seed: prepared.task.decode(np.load(job.answers)) for job in group}
+def _models(groups: list[list[Job]]) -> dict[str, PreTrainedModel]:
+    """By row; for a twin its student's, which has the same shape."""
+    models = {group[0].row: share(load(group[0].model_folder)[0]) for group in groups if not group[0].twin}
+    shapes = {group[0].student.name: models[group[0].row] for group in reversed(groups) if not group[0].twin}
+    return {group[0].row: models.get(group[0].row, shapes[group[0].student.name]) for group in groups}
 
 
 def _teacher_answers(teacher: Teacher, outputs: TeacherOutputs | None) -> np.ndarray | None:
@@ -91,15 +95,19 @@ def _teacher_answers(teacher: Teacher, outputs: TeacherOutputs | None) -> np.nda
 
 
 def _speeds(teacher: Teacher | None, students: dict[str, PreTrainedModel], groups: list[list[Job]]) -> dict[str, Speed]:
-    """Latency of the teacher, if it is a model, and every student, interleaved.
+    """By row, latency of the teacher, if it is a model, and every student, interleaved.
 
-    A twin has its student's shape and is not measured.
+    What has one shape is measured once: a twin has its student's, and so have the students of several recipes.
     """
     say("measuring latency and memory")
-    folders = {_row_name(group[0]): group[0].model_folder for group in groups}
-    if teacher is None:
-        return measure_speed(students, folders)
-    return measure_speed({TEACHER: teacher.model, **students}, {TEACHER: teacher.folder, **folders})
+    distilled = [group[0] for group in groups if not group[0].twin]
+    measured = {job.student.name: job.row for job in reversed(distilled)}
+    folders = {job.row: job.model_folder for job in distilled if job.row in measured.values()}
+    models = {row: students[row] for row in folders}
+    if teacher is not None:
+        models, folders = {TEACHER: teacher.model, **models}, {TEACHER: teacher.folder, **folders}
+    speeds = measure_speed(models, folders)
+    return speeds | {job.row: speeds[measured[job.student.name]] for job in distilled}
 
 
 def _architecture(model: PreTrainedModel) -> dict[str, Any]:
@@ -126,7 +134,7 @@ def _teacher_card(teacher: Teacher, answers: np.ndarray, speed: Speed | None) ->
     curves: tuple[Curve, ...] = ()
     if teacher.outcome is not None:
         stages = (_finetuning_card(teacher.outcome, teacher.prepared),)
-        curves = _curves("fine-tuning", teacher.outcome.history)
+        curves = curves_of("fine-tuning", teacher.outcome.history)
     return ModelCard(
         name=TEACHER,
         role="teacher",
@@ -167,30 +175,27 @@ def _student_card(
     first = group[0]
     prepared = teacher.prepared
     references = prepared.splits["evaluate"].labels
-    model = students[first.student.name]
+    model = students[first.row]
     twin = next((other for other in groups if other[0].twin and other[0].student == first.student), None)
     score = quality(
         prepared.task,
-        _answers(group, prepared),
+        answers(group, prepared),
         references,
         teacher=teacher_answers,
-        twin=None if first.twin or twin is None else _answers(twin, prepared),
+        twin=None if first.twin or twin is None else answers(twin, prepared),
     )
     return ModelCard(
-        name=_row_name(first),
+        name=first.row,
         role="twin" if first.twin else "student",
         twin_of=first.student.name if first.twin else None,
+        student=first.student.name if first.recipe is not None else None,
         architecture=_architecture(model),
-        start=START_WORDS[first.student.start].format(layers=_layers_in_words(first)),
+        start=START_WORDS[first.student.start].format(layers=_layers_in_words(first), folder=first.student.folder),
         quality=score,
         size=measure_size(model, first.model_folder),
-        speed=None if first.twin else speeds[first.student.name],
-        stages=tuple(_stage_cards(first, sizes)),
-        curves=tuple(
-            itertools.chain.from_iterable(
-                _curves(stage.name, read_rows(first.folder / stage.name / "history.jsonl")) for stage in first.stages
-            )
-        ),
+        speed=None if first.twin else speeds[first.row],
+        stages=tuple(stage_cards(first, sizes)),
+        curves=tuple(curve for stage in first.stages for curve in stage_curves(stage.name, first.folder / stage.name)),
         layer_distances=() if first.twin or TEACHER not in speeds else layer_distances(model, teacher.model, prepared),
         folder=str(first.model_folder),
     )
@@ -199,53 +204,15 @@ def _student_card(
 START_WORDS = {
     "prune": "cut out of the fine-tuned teacher: layers {layers}, the most active channels, head dimensions, units",
     "copy": "teacher layers {layers} copied, embeddings too",
-    "svd": "embeddings by truncated SVD of the teacher's, the shared block from its layers {layers}",
+    "svd": "embeddings by truncated SVD of the teacher's, the blocks from its layers {layers}",
     "random": "random (truncated normal, 0.02)",
+    "general": "distilled on general text before, in {folder}",
 }
 
 
 def _layers_in_words(job: Job) -> str:
     """Counted from 1, as people do."""
     return ", ".join(str(layer + 1) for layer in job.student.teacher_layers or ())
-
-
-def _stage_cards(job: Job, sizes: Mapping[str, int]) -> list[StageCard]:
-    return [
-        StageCard(
-            name=stage.name,
-            description=" ".join([stage.description, *_drawn_from(stage, sizes)]),
-            losses=dict(stage.losses),
-            steps=outcome["steps"],
-            epochs=outcome["epochs"],
-            seconds=outcome["seconds"],
-            examples=sum(sizes[name] for name in stage.sets) or (stage.steps or 0) * stage.batch_size,
-            learning_rate=stage.learning_rate,
-            selected_step=outcome["selected_step"],
-        )
-        for stage, outcome in zip(job.stages, job.outcomes(), strict=True)
-    ]
-
-
-def _drawn_from(stage: Stage, sizes: Mapping[str, int]) -> list[str]:
-    """A sentence on the examples of a stage that is not trained on the labelled rows alone."""
-    if stage.data not in ("augmented", "mixed"):
-        return []
-    shares = {name: stage.mix.get(name) for name in stage.sets}
-    total = sum(share or 0.0 for share in shares.values())
-    parts = [f"{sizes[name]:,} {name}" + (f" ({share / total:.0%})" if share else "") for name, share in shares.items()]
-    return [f"Drawn from {' and '.join(parts)} examples."]
-
-
-def _curves(stage: str, rows: list[Row]) -> tuple[Curve, ...]:
-    """One series a name that occurs in the history."""
-    names = dict.fromkeys(name for row in rows for name in row.values)
-    series = {name: [(row.step, row.values[name]) for row in rows if name in row.values] for name in names}
-    return tuple(
-        Curve(
-            stage=stage, name=name, steps=tuple(step for step, _ in points), values=tuple(value for _, value in points)
-        )
-        for name, points in series.items()
-    )
 
 
 def _baselines(teacher: Teacher, teacher_answers: np.ndarray | None) -> list[ModelCard]:

@@ -8,9 +8,10 @@ from transformers import BertConfig
 
 from common.errors import UserError, unknown_name
 from common.hardware import usable_cores
-from distill.stages import RECIPES
+from distill.recipes import OWN, RECIPES
 from distill.transfer_options import TransferOptions
 from students.presets import STARTS, STUDENTS, student_preset
+from students.shape import ShapeOptions, alien_options
 from teacher.options import FinetuneOptions, TaskOptions
 
 
@@ -18,9 +19,21 @@ from teacher.options import FinetuneOptions, TaskOptions
 class DistilOptions:
     """How the students are made."""
 
+    recipe: str = OWN
+    """Stages and losses: fast (the student's own, in minutes), tinybert, distilbert or pkd (the papers' settings),
+    minilmv2, or another student's name for its fast one; with --teacher-outputs fast is those and the labels. Several,
+    separated by commas, are compared on as many steps as the first has."""
+    relation_heads: int | None = None
+    """Heads that MiniLMv2's relations are split into; must divide the widths of student and teacher. None: the most, up
+    to 48."""
+    gradient_norms: bool = False
+    """Also log the norm of each loss term's gradient to the student's weights, at one in a hundred steps."""
     start: str | None = None
-    """First weights: prune or random for tiny, copy or random for distil, svd or random for albert. None: the first of
-    these."""
+    """First weights: prune or random for tiny, copy or random for distil, svd or random for albert; general with
+    --student-from. None: the first of these."""
+    student_from: Path | None = None
+    """Take shape and first weights from this folder, which python -m distill.general wrote; stages on general text are
+    left out then."""
     budget: float = 1.0
     """Length of every stage, as a multiple of the recipe's."""
     text: str = "auto"
@@ -43,10 +56,26 @@ class DistilOptions:
             problems.append(f"--seeds {self.seeds}: expected at least 1")
         if self.jobs < 0:
             problems.append(f"--jobs {self.jobs}: expected 0 or more")
+        problems += self._recipe_problems()
+        if self.relation_heads is not None and self.relation_heads < 1:
+            problems.append(f"--relation-heads {self.relation_heads}: expected at least 1")
         if self.text_length < 8:
             problems.append(f"--text-length {self.text_length}: expected at least 8 pieces")
         if problems:
             raise UserError("; ".join(problems))
+
+    def _recipe_problems(self) -> list[str]:
+        known = (OWN, *RECIPES)
+        problems = [f"--recipe: {unknown_name('recipe', name, known)}" for name in self.recipes if name not in known]
+        if not self.recipes:
+            problems.append(f"--recipe: expected one or more of {', '.join(known)}")
+        if len(set(self.recipes)) != len(self.recipes):
+            problems.append(f"--recipe {self.recipe} names one twice")
+        return problems
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.recipe.split(",") if name.strip())
 
     @property
     def workers(self) -> int:
@@ -80,23 +109,33 @@ class RunConfig:
     distilling: DistilOptions = field(default_factory=DistilOptions)
     transfer: TransferOptions = field(default_factory=TransferOptions)
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
+    shape: ShapeOptions = field(default_factory=ShapeOptions)
 
     def __post_init__(self) -> None:
         for name in self.students:
-            if name not in STUDENTS or name not in RECIPES:
-                raise unknown_name("student", name, RECIPES)
+            if name not in STUDENTS:
+                raise unknown_name("student", name, STUDENTS)
         if not self.students:
-            raise UserError("--student: expected one or more of " + ", ".join(RECIPES))
+            raise UserError("--student: expected one or more of " + ", ".join(STUDENTS))
         if self.checkpoint_every < 1:
             raise UserError(f"--checkpoint-every {self.checkpoint_every}: expected at least 1 step")
         if len(set(self.students)) != len(self.students):
             raise UserError(f"--student {self.student} names one twice")
-        start = self.distilling.start
-        if start is not None:
-            for name in self.students:
-                family = student_preset(name, BertConfig()).family
-                if start not in STARTS[family]:
-                    raise unknown_name(f"--start for {name}", start, STARTS[family])
+        self._check_starts()
+
+    def _check_starts(self) -> None:
+        start, folder = self.distilling.start, self.distilling.student_from
+        families = {name: student_preset(name, BertConfig()).family for name in self.students}
+        if start == "general" and folder is None:
+            raise UserError("--start general: give the student's folder with --student-from DIR")
+        others = self.shape.given + ([] if start in (None, "general") else [f"--start {start}"])
+        if folder is not None and others:
+            raise UserError(f"--student-from decides shape and first weights: leave out {', '.join(others)}")
+        for name, family in families.items():
+            if start is not None and start not in STARTS[family]:
+                raise unknown_name(f"--start for {name}", start, STARTS[family])
+        if alien := alien_options(self.shape, families.values()):
+            raise UserError(alien)
 
     @property
     def students(self) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from distill.layers import layer_map
 from distill.outputs import Features, features
+from distill.shapes import any_depth
 from reports.record import LayerDistance
 from teacher.attention import use_training_attention
 from teacher.prepare import Prepared
@@ -47,7 +47,7 @@ def layer_distances(
 ) -> tuple[LayerDistance, ...]:
     """Distance of every student layer to the teacher layer it is mapped to, over the first evaluation examples."""
     count = min(examples, len(prepared.splits["evaluate"]))
-    layers = layer_map("uniform", student.config.num_hidden_layers, teacher.config.num_hidden_layers)
+    layers = any_depth("uniform", student.config.num_hidden_layers, teacher.config.num_hidden_layers)
     pairs = list(enumerate((0, *layers)))
     states: dict[int, list[tuple[Tensor, Tensor]]] = {own: [] for own, _ in pairs}
     divergences: dict[int, list[Tensor]] = {own: [] for own, _ in pairs[1:]}

@@ -1,18 +1,27 @@
 """One stage at work: a student, its projection, and the loss terms against a teacher."""
 
 import contextlib
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from distill.layers import layer_map
+from distill.fit import relation_heads
+from distill.gradients import due, gradient_norms
+from distill.journal import Journal
+from distill.layers import layer_map, relation_layer
+from distill.nearest import NearestLayers
 from distill.outputs import Features, features
+from distill.projections import width
+from distill.schedules import progress_of, value_at
 from distill.stages import Stage
 from distill.terms import TERMS, Link
 from teacher.attention import use_training_attention
 from teacher.loop import Objective
+from teacher.step import current_lane
 from teacher.tasks.base import Task
 
 
@@ -24,9 +33,13 @@ class Distiller(Objective):
         teacher: None where a stage has labels alone, or where `teacher_logits` suffices.
         stage: losses, layer map and temperature.
         task: of the student's head.
-        projection: student width to teacher width.
+        projection: student width to teacher width, as in Link.
         teacher_logits: (n, outputs), the teacher's answers to the training examples, looked up by `batch["index"]`.
-        answered: (n,) bool, which of them it has; None: all.
+        labeled: (n,) bool, which of them have labels; None: all.
+        answered: (n,) bool, which of them the teacher has answers to; None: all.
+        sample: batches that the layer map "nearest" is found on.
+        journal: where norms of every term's gradient, and the maps found, are written down.
+        norms: whether gradient norms are.
     """
 
     def __init__(
@@ -38,48 +51,119 @@ class Distiller(Objective):
         *,
         projection: nn.Module,
         teacher_logits: Tensor | None = None,
+        labeled: Tensor | None = None,
         answered: Tensor | None = None,
+        sample: Sequence[Mapping[str, Tensor]] = (),
+        journal: Journal | None = None,
+        norms: bool = False,
     ) -> None:
         super().__init__()
         self.student, self.projection = student, projection
-        self.weights = dict(stage.losses)
+        self._stage, self._journal, self._norms = stage, journal, norms
+        self._norms_due = False
         self._terms = {name: TERMS[name] for name in stage.losses}
+        self._parts = {
+            name: term.part_names(name, student.config.num_hidden_layers) for name, term in self._terms.items()
+        }
+        # Parts are in the log, not in the loss: their term is.
+        self.weights = dict.fromkeys((part for parts in self._parts.values() for part in parts), 0.0)
+        self.weights |= {name: value_at(weight, 0.0) for name, weight in stage.losses.items()}
         self._teacher_logits = teacher_logits
-        self._answered = answered
+        self._masks = {name: mask for name, mask in (("labeled", labeled), ("answered", answered)) if mask is not None}
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
-        layers = _layers(stage, student, teacher) if self._need_layers() else ()
-        self._link = Link(task=task, layers=layers, projection=projection, temperature=stage.temperature)
+        self._link = _link(stage, student, teacher, task, projection)
+        self.nearest = (
+            NearestLayers(self._link.layers, sample, stage.refresh)
+            if stage.layers == "nearest" and self._link.layers
+            else None
+        )
         use_training_attention(student)
         if teacher is not None:
             use_training_attention(teacher)
             teacher.eval()
             teacher.requires_grad_(False)
 
+    def at(self, step: int, total: int) -> None:
+        """Weights, temperature and layer map of the step."""
+        if self._journal is not None:
+            self._journal.at(step)
+        progress = progress_of(step, total)
+        self.weights |= {name: value_at(weight, progress) for name, weight in self._stage.losses.items()}
+        self._link = dataclasses.replace(
+            self._link, temperature=value_at(self._stage.temperature, progress), layers=self._layers_at(step)
+        )
+        self._norms_due = self._norms and due(step, total)
+
+    def _layers_at(self, step: int) -> tuple[int, ...]:
+        teacher = self._teacher[0]
+        if self.nearest is None or teacher is None:
+            return self._link.layers
+        looked = self.nearest.at(step, self.student, teacher, self._link.project)
+        layers = self.nearest.current()
+        if looked and self._journal is not None:
+            self._journal.write({f"teacher layer of {own}": float(layer) for own, layer in enumerate(layers, start=1)})
+        return layers
+
+    def shares(self, part: np.ndarray, batch: np.ndarray) -> dict[str, float]:
+        """By the examples that a term counts, where these are not all."""
+        counted = {name: self._masks.get(term.rows or "") for name, term in self._terms.items()}
+        return {
+            name: int(mask[part].sum()) / max(1, int(mask[batch].sum()))
+            for name, mask in counted.items()
+            if mask is not None
+        }
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The terms, and before them their parts; called by several threads at once."""
         teacher = self._teacher_features(batch)
-        if self._answered is not None:
-            batch = batch | {"answered": self._answered[batch["index"]]}
-        student = features(self.student, batch, hidden=self._needs("hidden"), attention=self._needs("attention"))
-        return {name: term.compute(student, teacher, batch, self._link) for name, term in self._terms.items()}
+        batch = batch | {name: mask[batch["index"]] for name, mask in self._masks.items()}
+        hidden, attention = self._stage.needs("hidden"), self._stage.needs("attention")
+        student = features(self.student, batch, hidden=hidden, attention=attention)
+        log: dict[str, Tensor] = {}
+        terms: dict[str, Tensor] = {}
+        for name, term in self._terms.items():
+            values = term.compute(student, teacher, batch, self._link)
+            if self._parts[name]:
+                log |= {part: value.detach() for part, value in zip(self._parts[name], values, strict=True)}
+            terms[name] = values[0] if len(values) == 1 else torch.stack(list(values)).sum()
+        if self._norms_due and self._journal is not None and current_lane() == 0:
+            trained = [parameter for parameter in self.student.parameters() if parameter.requires_grad]
+            self._journal.write(gradient_norms(terms, trained))
+            self._norms_due = False
+        # Parts first: a number that is not finite is then reported with its layer.
+        return log | terms
 
     def _teacher_features(self, batch: dict[str, Tensor]) -> Features:
-        if not self._needs("teacher"):
+        stage = self._stage
+        if not stage.needs("teacher"):
             return Features(logits=torch.empty(0), hidden=(), attention=())
-        if not self._need_layers() and self._teacher_logits is not None:
+        if not stage.layered and self._teacher_logits is not None:
             return Features(logits=self._teacher_logits[batch["index"]], hidden=(), attention=())
         teacher = self._teacher[0]
         if teacher is None or teacher.training:
             raise RuntimeError("the teacher must be there and in evaluation mode at every step")
         # no_grad and not inference_mode: the losses keep the teacher's tensors for the student's backward pass.
         with torch.no_grad():
-            return features(teacher, batch, hidden=self._needs("hidden"), attention=self._needs("attention"))
+            return features(teacher, batch, hidden=stage.needs("hidden"), attention=stage.needs("attention"))
 
-    def _needs(self, what: str) -> bool:
-        return any(getattr(term, what) for term in self._terms.values())
 
-    def _need_layers(self) -> bool:
-        return self._needs("hidden") or self._needs("attention")
+def _link(
+    stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel | None, task: Task, projection: nn.Module
+) -> Link:
+    """How the two hang together at the first step."""
+    temperature = value_at(stage.temperature, 0.0)
+    if teacher is None:
+        return Link(task=task, layers=(), projection=projection, temperature=temperature)
+    layers = (student.config.num_hidden_layers, teacher.config.num_hidden_layers)
+    return Link(
+        task=task,
+        layers=layer_map(stage.layers, *layers) if stage.needs("mapped") else (),
+        projection=projection,
+        temperature=temperature,
+        relation_layer=relation_layer(layers[1]),
+        relation_heads=relation_heads(width(student), width(teacher), stage.relation_heads),
+    )
 
 
 @contextlib.contextmanager
@@ -93,47 +177,3 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
     finally:
         for part, share in parts:
             part.p = share
-
-
-def _layers(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel | None) -> tuple[int, ...]:
-    if teacher is None:
-        return ()
-    return layer_map(stage.layers, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
-
-
-def width(model: PreTrainedModel) -> int:
-    """Width of the hidden states."""
-    return int(model.config.hidden_size)
-
-
-@torch.no_grad()
-def fitted_projection(
-    student: PreTrainedModel, teacher: PreTrainedModel, batches: list[dict[str, Tensor]], layers: tuple[int, ...]
-) -> nn.Module:
-    """The linear map with bias that brings the student's states nearest to the teacher's, by ridge least squares.
-
-    Over real tokens of all mapped layers and the embeddings of `batches`. A projection that starts from noise has to be
-    learned at the student's small rate before its losses mean anything; this one fits from the first step. The identity
-    where the widths are equal.
-    """
-    if width(student) == width(teacher):
-        return nn.Identity()
-    inputs, targets = [], []
-    was_training = student.training
-    student.eval()
-    for batch in batches:
-        valid = batch["attention_mask"].bool()
-        own = features(student, batch, hidden=True, attention=False).hidden
-        others = features(teacher, batch, hidden=True, attention=False).hidden
-        for state, layer in zip(own, (0, *layers), strict=True):
-            inputs.append(state[valid].double())
-            targets.append(others[layer][valid].double())
-    student.train(was_training)
-    x, y = torch.cat(inputs), torch.cat(targets)
-    x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
-    gram = x.T @ x + 1e-3 * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
-    solution = torch.linalg.solve(gram, x.T @ y)
-    projection = nn.Linear(width(student), width(teacher))
-    projection.weight.copy_(solution[:-1].T)
-    projection.bias.copy_(solution[-1])
-    return projection

@@ -1,41 +1,13 @@
-"""One student trained once: its stages in order, each resumable, and its answers to the evaluation split."""
+"""What one student's training is told: the job, and what all jobs of a run have in common."""
 
-import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-from safetensors.torch import load_file, save_file
-from transformers import PreTrainedModel
-
-from common.artifact import CardText, save
-from common.files import new_folder, write_json
-from common.progress import say
-from distill.distiller import Distiller, fitted_projection, width, without_dropout
-from distill.layers import layer_map
-from distill.mixture import mixed_batches, mixture
 from distill.stages import Stage
-from distill.terms import TERMS
-from distill.text import documents_for, pieces, text_batches
-from distill.transfer_sets import with_sets
-from students.activations import gather_activations
-from students.build import build_student
 from students.presets import StudentConfig
-from teacher.batches import Batches
-from teacher.checkpoint import Checkpoints
 from teacher.data import TaskData
-from teacher.head import standardised_head
-from teacher.loop import Outcome, resolve_precision, train
-from teacher.prepare import Prepared, predict_logits, prepare
-from teacher.rows import only_rows
-from teacher.sources import load_for_task
-from teacher.tasks import task_for
-
-SPLITS = {"labeled": "train"}
-"""Set of examples to the split that holds it, where that has another name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +33,33 @@ class Shared:
     max_length: int
     precision: str
     checkpoint_every: int
+    gradient_norms: bool = False
+    """Write down the norm of each loss term's gradient now and then."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One student, one seed."""
 
-    name: str
-    """For progress lines: "tiny, seed 0"."""
     student: StudentConfig
     stages: tuple[Stage, ...]
     seed: int
     folder: Path
     twin: bool
+    recipe: str | None = None
+    """Where several are compared; a twin belongs to none."""
+
+    @property
+    def name(self) -> str:
+        """For progress lines: "tiny, seed 0"."""
+        return f"{self.row}, seed {self.seed}"
+
+    @property
+    def row(self) -> str:
+        """Its name among the models of the run, without the seed."""
+        if self.twin:
+            return f"{self.student.name} without distillation"
+        return self.student.name if self.recipe is None else f"{self.student.name} ({self.recipe})"
 
     @property
     def model_folder(self) -> Path:
@@ -92,149 +78,3 @@ class Job:
         return [
             json.loads((self.folder / stage.name / "stage.json").read_text(encoding="utf-8")) for stage in self.stages
         ]
-
-
-def run_job(job: Job, shared: Shared) -> None:
-    """Train, save the model folder, and write the answers; what an earlier sitting finished is not done again."""
-    if job.finished:
-        return
-    task = task_for(shared.data)
-    teacher = load_for_task(shared.teacher, task, seed=0)
-    prepared = prepare(task, teacher.tokenizer, shared.max_length)
-    student = _first_weights(job, teacher.model, prepared)
-    wanted = {name for stage in job.stages for name in stage.sets if name in shared.sets}
-    prepared = with_sets(prepared, {name: shared.sets[name] for name in sorted(wanted)})
-    for stage in job.stages:
-        _run_stage(stage, job, student, teacher.model, prepared, shared)
-    logits = predict_logits(student, prepared, "evaluate")
-    value = prepared.metrics(logits, "evaluate")[task.data.metric]
-    save(
-        student,
-        teacher.tokenizer,
-        job.model_folder,
-        replace=True,
-        card=CardText(
-            title=f"{task.data.name}: {job.student.name}",
-            description=_describe(job),
-            teacher=shared.teacher_origin,
-            task=task.data.name,
-            quality={f"{task.data.metric} (evaluate, n = {len(logits):,})": value},
-        ),
-    )
-    with new_folder(job.folder / "answers") as target:
-        np.save(target / "evaluate.npy", logits)
-    for stage in job.stages:
-        Checkpoints.clear(job.folder / stage.name)
-    write_json(job.folder / "job.json", {"seed": job.seed, task.data.metric: value})
-
-
-def _describe(job: Job) -> str:
-    return " ".join(stage.description for stage in job.stages)
-
-
-def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:
-    """The student before training; what it is cut or factorised by is seen on the first training texts."""
-    activations = gather_activations(teacher, _sample(prepared, 8)) if job.student.start in ("prune", "svd") else None
-    return build_student(job.student, teacher, seed=job.seed, activations=activations)
-
-
-def _sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
-    """The first training examples in `count` batches of 32."""
-    encoded = prepared.splits["train"]
-    rows = range(min(len(encoded), 32 * count))
-    return [prepared.task.collate(encoded, rows[start : start + 32], prepared.pad) for start in range(0, len(rows), 32)]
-
-
-def _run_stage(
-    stage: Stage, job: Job, student: PreTrainedModel, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared
-) -> None:
-    """Train `student` in place, or load what the finished stage left."""
-    folder = job.folder / stage.name
-    if (folder / "stage.json").is_file():
-        _load(student, folder)
-        return
-    teacher = _teacher_of(stage, finetuned, prepared, shared)
-    layered = any(TERMS[name].hidden or TERMS[name].attention for name in stage.losses)
-    logits = _teacher_logits(stage.sets, shared) if "soft" in stage.losses else None
-    distiller = Distiller(
-        student,
-        teacher if layered else None,
-        stage,
-        prepared.task,
-        projection=_projection(stage, student, teacher, prepared) if layered else torch.nn.Identity(),
-        teacher_logits=logits,
-        answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
-    )
-    precision = resolve_precision(shared.precision)
-    batches, ids = _batches(stage, job, prepared, shared)
-    undropped = contextlib.nullcontext() if stage.dropout else without_dropout(student)
-    with only_rows(student, ids), undropped, standardised_head(student, prepared.task):
-        outcome = train(
-            distiller,
-            batches,
-            stage.loop(
-                examples=len(batches.lengths),
-                seed=job.seed,
-                precision=precision,
-                checkpoint_every=shared.checkpoint_every,
-            ),
-            folder,
-            label=f"{job.name}: {stage.name}",
-            evaluate=(lambda: prepared.score(student, "select", precision)) if stage.select else None,
-        )
-    _finish(student, outcome, folder)
-
-
-def _teacher_logits(sets: Sequence[str], shared: Shared) -> torch.Tensor:
-    """(n, outputs): the teacher's logits on these sets, one after the other."""
-    return torch.from_numpy(np.concatenate([np.load(shared.teacher_logits[name]) for name in sets]))
-
-
-def _teacher_of(stage: Stage, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared) -> PreTrainedModel:
-    if stage.teacher != "pretrained":
-        return finetuned
-    if shared.pretrained is None:
-        say(f"{stage.name}: this teacher came fine-tuned, there is none before that: the fine-tuned one is used")
-        return finetuned
-    return load_for_task(shared.pretrained, prepared.task, seed=0).model
-
-
-def _projection(
-    stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, prepared: Prepared
-) -> torch.nn.Module:
-    if width(student) == width(teacher):
-        return torch.nn.Identity()
-    layers = layer_map(stage.layers, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
-    return fitted_projection(student, teacher, _sample(prepared, 8), layers)
-
-
-def _batches(stage: Stage, job: Job, prepared: Prepared, shared: Shared) -> tuple[Batches, torch.Tensor]:
-    """The stage's batches, and the piece ids that occur in them."""
-    if stage.data == "train":
-        return prepared.batches("train", stage.batch_size, job.seed), prepared.occurring("train", "select")
-    if stage.sets:
-        splits = {name: SPLITS.get(name, name) for name in stage.sets}
-        mixed = mixture({name: prepared.splits[split] for name, split in splits.items()}, stage.mix)
-        batches = mixed_batches(mixed, prepared.task, prepared.pad, batch_size=stage.batch_size, seed=job.seed)
-        return batches, prepared.occurring(*splits.values(), "select")
-    wanted = (stage.steps or 1) * stage.batch_size
-    documents = documents_for(shared.text, shared.data, wanted)
-    sequences = pieces(documents, prepared.tokenizer, shared.text_length)[:wanted]
-    ids = torch.from_numpy(np.unique(np.concatenate([*sequences, [prepared.pad]])))
-    return text_batches(sequences, prepared.pad, batch_size=stage.batch_size, seed=job.seed), ids
-
-
-def _finish(student: PreTrainedModel, outcome: Outcome, folder: Path) -> None:
-    with new_folder(folder / "final") as target:
-        save_file(
-            {name: value.detach().contiguous() for name, value in student.named_parameters()},
-            target / "weights.safetensors",
-        )
-    write_json(folder / "stage.json", outcome.summary())
-
-
-def _load(student: PreTrainedModel, folder: Path) -> None:
-    weights = load_file(folder / "final" / "weights.safetensors")
-    with torch.no_grad():
-        for name, parameter in student.named_parameters():
-            parameter.copy_(weights[name])

@@ -1,5 +1,8 @@
 """Which teacher layer each student layer learns from. Layers count from 1; 0 is the embedding output."""
 
+import math
+from collections.abc import Sequence
+
 from common.errors import UserError, unknown_name
 
 
@@ -25,7 +28,8 @@ def bottom(students: int, teachers: int) -> tuple[int, ...]:
     return tuple(range(1, students + 1))
 
 
-MAPS = {"uniform": even, "top": top, "bottom": bottom}
+MAPS = {"uniform": even, "top": top, "bottom": bottom, "nearest": even}
+"""By name; the nearest layers are found as a stage goes on (distill.nearest), and it starts from evenly spaced ones."""
 
 
 def layer_map(name: str, students: int, teachers: int) -> tuple[int, ...]:
@@ -44,6 +48,37 @@ def layer_map(name: str, students: int, teachers: int) -> tuple[int, ...]:
             f"the student has {students} layers, the teacher {teachers}: give an explicit map, as in 1,1,2,2"
         )
     return MAPS[name](students, teachers)
+
+
+def rising(costs: Sequence[Sequence[float]]) -> tuple[int, ...]:
+    """The strictly rising map with the least sum of costs, `costs[m - 1][n - 1]` being that of student layer m with n.
+
+    By dynamic programming over student layers; among equal sums the lower teacher layer. No map where there are more
+    student than teacher layers.
+
+    >>> rising([[0.1, 0.2, 0.9], [0.0, 0.5, 0.4]])
+    (1, 3)
+    """
+    teachers = len(costs[0])
+    # best[n]: the least sum and its map, among maps of the student layers so far that end at n or below it.
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())] * (teachers + 1)
+    for row in costs:
+        ahead: list[tuple[float, tuple[int, ...]]] = [(math.inf, ())]
+        for layer in range(1, teachers + 1):
+            total = best[layer - 1][0] + row[layer - 1]
+            ahead.append((total, (*best[layer - 1][1], layer)) if total < ahead[-1][0] else ahead[-1])
+        best = ahead
+    return best[-1][1]
+
+
+def relation_layer(teachers: int) -> int:
+    """The one teacher layer whose relations are learned (MiniLMv2, arXiv 2012.15828): the last of up to 12, above that
+    the one at seven eighths of the depth, which for BERT-large is the paper's upper-middle layer.
+
+    >>> relation_layer(6), relation_layer(12), relation_layer(24)
+    (6, 12, 21)
+    """
+    return teachers if teachers <= 12 else round(7 * teachers / 8)
 
 
 def _explicit(text: str, students: int, teachers: int) -> tuple[int, ...]:

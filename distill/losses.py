@@ -2,12 +2,19 @@
 
 Shapes: b batch, l length, d width, h heads, c classes. `valid_bl` is True at real tokens. Every loss is a mean over
 what is valid, so padding changes nothing; masks enter before any arithmetic on scores, so that nothing infinite is ever
-formed.
+formed. Whatever the precision of the inputs, losses are computed in fp32 at least (float64 stays float64).
 """
+
+import math
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+
+def wide(values: Tensor) -> Tensor:
+    """At least fp32: half precisions are widened, float64 stays."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def masked_mean(values: Tensor, valid: Tensor) -> Tensor:
@@ -26,8 +33,8 @@ def soft_logits(student: Tensor, teacher: Tensor, temperature: float = 1.0, vali
     Hinton et al. 2015 (arXiv 1503.02531), section 2: the factor T² keeps the gradient's size when T changes; it stays
     without a hard loss too. Logits (..., c); `valid` (...) where there is one row a token.
     """
-    student_log = functional.log_softmax(student.float() / temperature, dim=-1)
-    teacher_log = functional.log_softmax(teacher.float() / temperature, dim=-1)
+    student_log = functional.log_softmax(wide(student) / temperature, dim=-1)
+    teacher_log = functional.log_softmax(wide(teacher) / temperature, dim=-1)
     divergence = functional.kl_div(student_log, teacher_log, reduction="none", log_target=True).sum(dim=-1)
     if valid is None:
         return temperature**2 * divergence.mean()
@@ -38,24 +45,24 @@ def soft_values(student: Tensor, teacher: Tensor) -> Tensor:
     """Mean squared difference of the outputs, for regression: the student learns the teacher's values, not the
     labels.
     """
-    return functional.mse_loss(student.float(), teacher.float())
+    return functional.mse_loss(wide(student), wide(teacher))
 
 
 def hidden_mse(student_bld: Tensor, teacher_bld: Tensor, valid_bl: Tensor) -> Tensor:
     """Mean squared difference of states of equal width over real tokens (TinyBERT, arXiv 1909.10351, eq. 8, 9)."""
-    squared = (student_bld.float() - teacher_bld.float()).square().mean(dim=-1)
+    squared = (wide(student_bld) - wide(teacher_bld)).square().mean(dim=-1)
     return masked_mean(squared, valid_bl)
 
 
 def hidden_cosine(student_bld: Tensor, teacher_bld: Tensor, valid_bl: Tensor) -> Tensor:
     """1 - cosine of hidden states of equal width, mean over real tokens (DistilBERT, arXiv 1910.01108, section 3)."""
-    cosine = functional.cosine_similarity(student_bld.float(), teacher_bld.float(), dim=-1)
+    cosine = functional.cosine_similarity(wide(student_bld), wide(teacher_bld), dim=-1)
     return masked_mean(1.0 - cosine, valid_bl)
 
 
 def attention_scores(query_bhld: Tensor, key_bhld: Tensor, scaling: float) -> Tensor:
     """Q K^T / sqrt(d_k) before mask and softmax, fp32: (b, h, l, l)."""
-    return torch.matmul(query_bhld.float(), key_bhld.float().transpose(-1, -2)) * scaling
+    return torch.matmul(wide(query_bhld), wide(key_bhld).transpose(-1, -2)) * scaling
 
 
 def attention_mse(student_bhqk: Tensor, teacher_bhqk: Tensor, valid_bl: Tensor) -> Tensor:
@@ -66,5 +73,61 @@ def attention_mse(student_bhqk: Tensor, teacher_bhqk: Tensor, valid_bl: Tensor) 
     if student_bhqk.shape[1] != teacher_bhqk.shape[1]:
         student_bhqk, teacher_bhqk = student_bhqk.mean(1, keepdim=True), teacher_bhqk.mean(1, keepdim=True)
     pairs = valid_bl[:, None, :, None] & valid_bl[:, None, None, :]
-    squared = (student_bhqk.float() - teacher_bhqk.float()).square()
+    squared = (wide(student_bhqk) - wide(teacher_bhqk)).square()
     return masked_mean(squared, pairs.expand_as(squared))
+
+
+def attention_kl(student_bhqk: Tensor, teacher_bhqk: Tensor, valid_bl: Tensor) -> Tensor:
+    """KL(A_T || A_S) of attention distributions in nats, mean over heads and valid query rows.
+
+    From scores before the softmax; padded keys are masked before it. MiniLM, arXiv 2002.10957, section 3. Where head
+    counts differ, the heads' mean distributions are compared.
+    """
+    student, teacher = (_log_distribution(scores, valid_bl) for scores in (student_bhqk, teacher_bhqk))
+    if student.shape[1] != teacher.shape[1]:
+        student, teacher = _head_mean(student), _head_mean(teacher)
+    return _row_divergence(student, teacher, valid_bl)
+
+
+def relation_scores(states_bld: Tensor, heads: int) -> Tensor:
+    """X X^T / sqrt(d / heads) for the width split anew into `heads` relation heads: (b, heads, l, l), fp32."""
+    batch, length, width = states_bld.shape
+    split = states_bld.reshape(batch, length, heads, width // heads).transpose(1, 2)
+    return attention_scores(split, split, (width // heads) ** -0.5)
+
+
+def relation_kl(student_bld: Tensor, teacher_bld: Tensor, heads: int, valid_bl: Tensor) -> Tensor:
+    """KL(R_T || R_S) in nats, R = softmax(X X^T / sqrt(d_r)), mean over relation heads and valid query rows.
+
+    MiniLMv2, arXiv 2012.15828, section 3, for one X of queries, keys and values. `heads` must divide both
+    widths, which may differ.
+    """
+    return attention_kl(relation_scores(student_bld, heads), relation_scores(teacher_bld, heads), valid_bl)
+
+
+def pkd(student_bd: Tensor, teacher_bd: Tensor) -> Tensor:
+    """Squared distance of L2-normalised states of equal width, mean over examples: 0 for one direction, at most 4.
+
+    PKD, arXiv 1908.09355, section 3, for one layer's [CLS] states. Its released code divides by the width as well.
+    """
+    student, teacher = (functional.normalize(wide(states), dim=-1) for states in (student_bd, teacher_bd))
+    return (student - teacher).square().sum(dim=-1).mean()
+
+
+def _log_distribution(scores_bhqk: Tensor, valid_bl: Tensor) -> Tensor:
+    """log softmax over valid keys; at padded keys a very negative number, never infinite."""
+    scores = wide(scores_bhqk)
+    lowest = torch.full((), torch.finfo(scores.dtype).min / 2, dtype=scores.dtype, device=scores.device)
+    return torch.where(valid_bl[:, None, None, :], scores, lowest).log_softmax(dim=-1)
+
+
+def _head_mean(log_bhqk: Tensor) -> Tensor:
+    """Log of the heads' mean distribution, (b, 1, q, k)."""
+    return log_bhqk.logsumexp(dim=1, keepdim=True) - math.log(log_bhqk.shape[1])
+
+
+def _row_divergence(student_log: Tensor, teacher_log: Tensor, valid_bl: Tensor) -> Tensor:
+    """KL of the rows, summed over keys, mean over heads and valid queries."""
+    pointwise = functional.kl_div(student_log, teacher_log, reduction="none", log_target=True)
+    rows = torch.where(valid_bl[:, None, None, :], pointwise, torch.zeros_like(pointwise)).sum(dim=-1)
+    return masked_mean(rows, valid_bl[:, None, :].expand_as(rows))

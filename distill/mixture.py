@@ -85,9 +85,13 @@ def _dealt(size: int, start: int, count: int, *, seed: tuple[int, int]) -> np.nd
 
 @dataclass(frozen=True, kw_only=True)
 class MixedBatches(Batches):
-    """Batches of an epoch's draws; the bucketing is that of `Batches`."""
+    """Batches of an epoch's draws, by number of examples; the bucketing is that of `Batches`."""
 
     mixed: Mixture
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None:
+            raise ValueError("epochs of a mixture differ in pieces: its batches are counted in examples")
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         drawn = self.mixed.draws(self.seed, epoch)
@@ -98,11 +102,10 @@ class MixedBatches(Batches):
 
 
 def mixed_batches(mixed: Mixture, task: Task, pad: int, *, batch_size: int, seed: int) -> MixedBatches:
-    """Training batches: the task's tensors, `index` (b,) into the mixture, and `labeled` (b,) bool."""
+    """Training batches: the task's tensors, and `index` (b,) into the mixture."""
 
     def collate(indices: Sequence[int], step: int) -> dict[str, Tensor]:
         rows = torch.as_tensor(np.asarray(indices))
-        labeled = torch.from_numpy(mixed.labeled[np.asarray(indices)])
-        return task.collate(mixed.encoded, indices, pad) | {"index": rows, "labeled": labeled}
+        return task.collate(mixed.encoded, indices, pad) | {"index": rows}
 
     return MixedBatches(lengths=mixed.encoded.lengths, batch_size=batch_size, seed=seed, collate=collate, mixed=mixed)

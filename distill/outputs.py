@@ -19,12 +19,19 @@ class Features:
     """(b, c)"""
     hidden: tuple[Tensor, ...]
     """Embedding output, then every layer: (b, l, d)."""
-    attention: tuple[tuple[Tensor, Tensor, float], ...]
-    """Query (b, h, l, d_k), key, scaling of every layer; empty where they were not asked for."""
+    attention: tuple[tuple[Tensor, Tensor, float, Tensor], ...]
+    """Query (b, h, l, d_k), key, scaling and value of every layer; empty where they were not asked for."""
 
     def scores(self, layer: int) -> Tensor:
         """Attention scores before the softmax of a layer, counted from 1: (b, h, l, l), fp32."""
-        return attention_scores(*self.attention[layer - 1])
+        query, key, scaling, _ = self.attention[layer - 1]
+        return attention_scores(query, key, scaling)
+
+    def projected(self, layer: int) -> dict[str, Tensor]:
+        """Query, key and value states of a layer, counted from 1, the heads side by side: (b, l, d)."""
+        query, key, _, value = self.attention[layer - 1]
+        states = {"query": query, "key": key, "value": value}
+        return {name: state.transpose(1, 2).flatten(2) for name, state in states.items()}
 
 
 def features(model: PreTrainedModel, batch: Mapping[str, Tensor], *, hidden: bool, attention: bool) -> Features:

@@ -11,29 +11,31 @@ from common.progress import say
 from distill.answers import check_outputs, stand_in, teacher_logits
 from distill.comparison import compared
 from distill.config import RunConfig
+from distill.contest import check_recipes
 from distill.evaluate import majority
-from distill.job import Job, Shared
+from distill.job import Shared
+from distill.plan import plan, students_for
 from distill.runs import drop_if_unused, open_run
-from distill.stages import RECIPES, Stage, outputs_recipe, refuse_layers, scaled, twin_recipe
 from distill.summary import closing_table
 from distill.teacher_outputs import TeacherOutputs
-from distill.transfer import TransferInputs, read_inputs, set_sizes, transfer_sets
+from distill.transfer import TransferInputs, digests, read_inputs, set_sizes, transfer_sets
 from distill.transfer_sets import TransferSet
-from distill.transfer_stages import on_sets
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
-from students.presets import StudentConfig, student_preset, with_start
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop import resolve_precision
-from teacher.scratch import encoder_for
+from teacher.scratch import encoder_for, expected_config
 from teacher.tasks import task_for
 
 EXAMPLES = """
   python -m distill.run --student tiny
   python -m distill.run --student tiny,distil,albert --seeds 3
   python -m distill.run --student distil --task reviews.csv --teacher bert-base-uncased
+  python -m distill.run --student distil --recipe fast,pkd,minilmv2
   python -m distill.run --student tiny --task sst2 --data-dir GLUE --teacher minilm
+  python -m distill.run --student albert --sharing attention --task reviews.csv
+  python -m distill.run --student tiny --layers 3 --hidden 192 --task reviews.csv
 """
 
 
@@ -43,12 +45,13 @@ def main(config: RunConfig) -> None:
     precision = resolve_precision(config.precision)
     check_place(config.reports)
     data = config.data.load()
-    recipes = recipes_for(config, data)
+    # What cannot be done is said before a folder is made and minutes go into a teacher.
+    notes = check_recipes(config, data.kind, expected_config(config.teacher))
     inputs = read_inputs(config, data)
-    run = open_run(config, data.name)
+    run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config.transfer)})
     with sole_use(run):
         say(f"run: {run}")
-        for line in describe(data):
+        for line in (*describe(data), *(f"note: {note}" for note in notes)):
             say(line)
         try:
             teacher, pretrained = make_teacher(config, data, inputs.outputs)
@@ -56,9 +59,9 @@ def main(config: RunConfig) -> None:
         except UserError:
             drop_if_unused(run)
             raise
-        notes = check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
+        notes += check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
-        jobs = plan(config, students, recipes, set_sizes(teacher.prepared, sets), run)
+        jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run)
         run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, inputs, sets, run), config.distilling.workers)
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
         record.save(run / "record.json")
@@ -91,6 +94,7 @@ def shared_by_all(
         max_length=config.data.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
+        gradient_norms=config.distilling.gradient_norms,
     )
 
 
@@ -145,53 +149,6 @@ def general_text(config: RunConfig) -> str:
     if config.distilling.text != "auto":
         return config.distilling.text
     return "pydocs" if config.data.task in BUILT_IN else "task"
-
-
-def recipes_for(config: RunConfig, data: TaskData) -> dict[str, tuple[Stage, ...]]:
-    """Student to its stages, on the sets of examples that there are; refused here if they do not go together."""
-    recipes = {}
-    for name in config.students:
-        stages = RECIPES[name]() if config.transfer.teacher_outputs is None else outputs_recipe()
-        recipes[name] = on_sets(name, scaled(stages, config.distilling.budget), config.transfer, data.kind)
-        if config.transfer.teacher_outputs is not None:
-            refuse_layers(name, recipes[name])
-    return recipes
-
-
-def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig]:
-    """Every student in the shape that its teacher gives it."""
-    return {
-        name: with_start(student_preset(name, teacher.model.config), config.distilling.start)
-        for name in config.students
-    }
-
-
-def plan(
-    config: RunConfig,
-    students: Mapping[str, StudentConfig],
-    recipes: Mapping[str, tuple[Stage, ...]],
-    sizes: Mapping[str, int],
-    run: Path,
-) -> list[Job]:
-    """Every student, its twin without distillation, every seed."""
-    jobs = []
-    for name, student in students.items():
-        kinds = [(name, recipes[name], False)]
-        if config.distilling.twins:
-            kinds.append((f"{name} without distillation", twin_recipe(recipes[name], sizes), True))
-        jobs += [
-            Job(
-                name=f"{label}, seed {seed}",
-                student=student,
-                stages=recipe,
-                seed=seed,
-                twin=twin,
-                folder=run / (f"{name}-twin" if twin else name) / f"seed-{seed}",
-            )
-            for seed in range(config.distilling.seeds)
-            for label, recipe, twin in kinds
-        ]
-    return jobs
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from common.errors import UserError
 from common.files import write_json
 from common.progress import say
 from distill.config import RunConfig
+from distill.recipes import OWN
 
 LONGEST_NAME = 120
 
@@ -30,17 +32,20 @@ def settings_key(config: RunConfig) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def open_run(config: RunConfig, task: str) -> Path:
+def open_run(config: RunConfig, task: str, files: Mapping[str, str] | None = None) -> Path:
     """The folder for this run: with --resume the newest unfinished one of the same settings, else a new one.
+
+    `files`: option to a digest of the data that it names, which a resumed run must find unchanged.
 
     Raises:
         UserError: nothing to resume, or a name that is taken.
     """
-    base = config.name or f"{task}-{'-'.join(config.students)}"
+    recipes = [name for name in config.distilling.recipes if config.distilling.recipe != OWN]
+    base = config.name or "-".join([task, *config.students, *recipes])
     if base != Path(base).name or base.startswith(".") or len(base) > LONGEST_NAME or base == "index":
         raise UserError(f"--name {base[:120]}: expected a plain folder name of up to {LONGEST_NAME} letters")
     if config.resume:
-        return _unfinished(config, base)
+        return _unfinished(config, base, files or {})
     folder = config.runs / base
     if config.name is None:
         folder = next(path for path in _numbered(folder) if not path.exists())
@@ -48,7 +53,9 @@ def open_run(config: RunConfig, task: str) -> Path:
         raise UserError(
             f"{folder} is there already: --resume goes on with an unfinished run; else choose another --name"
         )
-    write_json(folder / "config.json", {"key": settings_key(config), "settings": settings(config)})
+    write_json(
+        folder / "config.json", {"key": settings_key(config), "settings": settings(config), "files": dict(files or {})}
+    )
     return folder
 
 
@@ -56,22 +63,26 @@ def _numbered(folder: Path) -> "itertools.chain[Path]":
     return itertools.chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2)))
 
 
-def _unfinished(config: RunConfig, base: str) -> Path:
+def _unfinished(config: RunConfig, base: str, files: Mapping[str, str]) -> Path:
     candidates = (
         [config.runs / base] if config.name else list(itertools.takewhile(Path.exists, _numbered(config.runs / base)))
     )
+    refusal = f"no unfinished run of these settings under {config.runs / base}: leave --resume out"
     for folder in reversed(candidates):
         stored = _stored(folder)
         if stored is None or (folder / "record.json").is_file():
             continue
         if stored["key"] == settings_key(config):
-            return folder
-        if config.name:
+            if stored["files"] == files:
+                return folder
+            flags = " and ".join(flag for flag in files if stored["files"].get(flag) != files[flag])
+            refusal = f"the data of {flags} changed after {folder} was started: put them back, or start another run"
+        elif config.name:
             changed = _changed(stored["settings"], settings(config))
             raise UserError(
                 f"--resume: {folder} was started with other settings ({changed}): repeat them, or choose another --name"
             )
-    raise UserError(f"--resume: no unfinished run of these settings under {config.runs / base}: leave --resume out")
+    raise UserError(f"--resume: {refusal}")
 
 
 def _stored(folder: Path) -> dict[str, Any] | None:
@@ -79,7 +90,7 @@ def _stored(folder: Path) -> dict[str, Any] | None:
     path = folder / "config.json"
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        return {"key": str(value["key"]), "settings": dict(value["settings"])}
+        return {"key": str(value["key"]), "settings": dict(value["settings"]), "files": dict(value["files"])}
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

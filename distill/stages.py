@@ -1,12 +1,13 @@
-"""Stages as data, and the recipes that are made of them: which teacher, which examples, which losses, how long."""
+"""Stages as data: which teacher, which examples, which losses, how long."""
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from common.errors import UserError, unknown_name
+from distill.schedules import Number, Schedule, ends
 from distill.terms import TERMS
 from teacher.loop import LoopConfig
 
@@ -22,18 +23,24 @@ class Stage:
     """The teacher before or after its fine-tuning."""
     data: Literal["text", "train", "augmented", "mixed"]
     """General text, the task's training examples, their augmented versions, or a mixture of sets."""
-    losses: Mapping[str, float]
-    """Term (a key of TERMS) to weight."""
+    losses: Mapping[str, Number]
+    """Term (a key of TERMS) to weight, constant or scheduled over the stage."""
     mix: Mapping[str, float | None] = field(default_factory=dict)
     """Of "mixed" data: set (of distill.transfer_options.SETS) to its share of an epoch; None: every example once."""
-    temperature: float = 1.0
+    temperature: Number = 1.0
     layers: str = "uniform"
     """The layer map."""
+    refresh: int = 100
+    """Steps from one look for the layers of the map "nearest" to the next."""
+    projection: Literal["shared", "per layer"] = "shared"
+    """One map from the student's width to the teacher's, or one for the embeddings and one for each layer."""
+    relation_heads: int | None = None
+    """Heads that widths are split into for relations; None: the most, up to 48, that divide both widths."""
     learning_rate: float
     epochs: float = 1.0
-    """Passes over the task's examples."""
+    """Passes over its examples."""
     steps: int | None = None
-    """Steps instead of epochs; stages on general text have steps."""
+    """Steps instead of epochs: on general text no more is read than these need."""
     most_steps: int | None = None
     """No more steps than these, however many examples an epoch has."""
     dropout: bool = False
@@ -42,6 +49,8 @@ class Stage:
     batch_size: int = 32
     warmup: float = 0.1
     schedule: str = "linear"
+    betas: tuple[float, float] = (0.9, 0.999)
+    clip: float = 1.0
     select: bool = False
     """Keep the weights that do best on the selection split."""
 
@@ -62,6 +71,34 @@ class Stage:
             raise UserError(f"stage {self.name}: the shares of a mixture belong to mixed data, and to no other")
         if self.teacher == "none" and any(TERMS[name].teacher for name in self.losses):
             raise UserError(f"stage {self.name} has losses against a teacher, but no teacher")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        for name, weight in self.losses.items():
+            if not all(0 <= value < math.inf for value in ends(weight)):
+                raise UserError(f"stage {self.name}: weight {weight} of {name}: expected 0 or more")
+        if not all(0 < value < math.inf for value in ends(self.temperature)):
+            raise UserError(f"stage {self.name}: temperature {self.temperature}: expected a number above 0")
+        if self.projection not in ("shared", "per layer"):
+            raise UserError(f"stage {self.name}: projection {self.projection!r}: expected 'shared' or 'per layer'")
+        if self.layers == "nearest" and not self.needs("hidden"):
+            raise UserError(f"stage {self.name}: the layer map 'nearest' compares hidden states: weigh 'hidden' too")
+        if self.refresh < 1:
+            raise UserError(f"stage {self.name}: refresh {self.refresh}: expected at least 1 step")
+
+    def needs(self, what: str) -> bool:
+        """Whether one of its terms needs that: a field of Term."""
+        return any(getattr(TERMS[name], what) for name in self.losses)
+
+    @property
+    def layered(self) -> bool:
+        """Looks into the teacher, not only at its answers."""
+        return self.needs("hidden") or self.needs("attention")
+
+    def schedules(self) -> dict[str, str]:
+        """In words what is scheduled: terms, and "temperature"."""
+        numbers = {**self.losses, "temperature": self.temperature}
+        return {name: str(number) for name, number in numbers.items() if isinstance(number, Schedule)}
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -69,14 +106,24 @@ class Stage:
         one = {"text": (), "train": ("labeled",), "augmented": ("augmented",)}
         return one.get(self.data, tuple(self.mix))
 
+    def examples(self, sizes: Mapping[str, int]) -> int:
+        """How many it draws from, by the sizes of the sets; general text counts as if it were the labelled rows."""
+        return sum(sizes[name] for name in self.sets or ("labeled",))
+
+    def length(self, examples: int) -> int:
+        """Steps on so many examples."""
+        steps = self.steps or max(1, round(self.epochs * math.ceil(examples / self.batch_size)))
+        return min(steps, self.most_steps or steps)
+
     def loop(self, *, examples: int, seed: int, precision: str, checkpoint_every: int) -> LoopConfig:
         """The loop's settings for this stage on so many examples."""
-        steps = self.steps or max(1, round(self.epochs * math.ceil(examples / self.batch_size)))
         return LoopConfig(
             learning_rate=self.learning_rate,
-            steps=min(steps, self.most_steps or steps),
+            steps=self.length(examples),
             warmup=self.warmup,
             schedule=self.schedule,
+            betas=self.betas,
+            clip=self.clip,
             precision=precision,
             seed=seed,
             checkpoint_every=checkpoint_every,
@@ -96,156 +143,30 @@ def scaled(stages: tuple[Stage, ...], factor: float) -> tuple[Stage, ...]:
     )
 
 
+def equalised(recipes: Sequence[tuple[Stage, ...]], sizes: Mapping[str, int]) -> list[tuple[Stage, ...]]:
+    """Each recipe with as many steps in all as the first has, its stages in its own proportions.
+
+    `sizes`: set to its examples. Passes over general text count as if there were as many pieces of it as labelled rows.
+    """
+    total = max(steps_of(recipes[0], sizes), *map(len, recipes))
+    return [_with_steps(stages, total, sizes) for stages in recipes]
+
+
+def steps_of(stages: Sequence[Stage], sizes: Mapping[str, int]) -> int:
+    """Steps of all stages together on sets of these sizes."""
+    return sum(stage.length(stage.examples(sizes)) for stage in stages)
+
+
+def _with_steps(stages: tuple[Stage, ...], total: int, sizes: Mapping[str, int]) -> tuple[Stage, ...]:
+    whole = steps_of(stages, sizes)
+    # One step each, so that none is left out; the rest by cumulative rounding, which loses none.
+    rest = total - len(stages)
+    marks = [round(rest * steps_of(stages[:count], sizes) / whole) for count in range(len(stages) + 1)]
+    return tuple(
+        dataclasses.replace(stage, steps=1 + after - before, most_steps=None)
+        for stage, before, after in zip(stages, marks, marks[1:], strict=False)
+    )
+
+
 def _times(steps: int | None, factor: float) -> int | None:
     return None if steps is None else max(1, round(steps * factor))
-
-
-def tiny_recipe() -> tuple[Stage, ...]:
-    """TinyBERT's stages without augmentation (arXiv 1909.10351, section 3.2): general, intermediate, prediction."""
-    layers = {"embedding": 1.0, "hidden": 1.0, "attention": 1.0}
-    return (
-        Stage(
-            name="general",
-            description="The teacher before fine-tuning, on general text: embeddings, hidden states, attention scores.",
-            teacher="pretrained",
-            data="text",
-            losses=layers,
-            learning_rate=3e-4,
-            steps=100,
-        ),
-        Stage(
-            name="intermediate",
-            description="The fine-tuned teacher on the task's texts: embeddings, hidden states and attention scores.",
-            teacher="finetuned",
-            data="train",
-            losses=layers,
-            learning_rate=3e-4,
-            epochs=1.0,
-            most_steps=1500,
-        ),
-        Stage(
-            name="prediction",
-            description="The fine-tuned teacher's logits on the task's texts.",
-            teacher="finetuned",
-            data="train",
-            losses={"soft": 1.0},
-            learning_rate=2e-4,
-            epochs=2.0,
-            most_steps=4000,
-            select=True,
-        ),
-    )
-
-
-def distil_recipe() -> tuple[Stage, ...]:
-    """DistilBERT's losses on the task (arXiv 1910.01108, section 3): soft and hard labels, cosine of last states."""
-    return (
-        Stage(
-            name="distil",
-            description="The fine-tuned teacher's logits (T = 2), the labels, the direction of the last hidden states.",
-            teacher="finetuned",
-            data="train",
-            losses={"soft": 5.0, "hard": 2.0, "cosine": 1.0},
-            temperature=2.0,
-            learning_rate=2e-4,
-            epochs=2.0,
-            most_steps=4000,
-            select=True,
-        ),
-    )
-
-
-def albert_recipe() -> tuple[Stage, ...]:
-    """Hidden states of every pass of the shared block, then the logits."""
-    return (
-        Stage(
-            name="hidden",
-            description="The fine-tuned teacher's embeddings and hidden states, pass by pass, on the task's texts.",
-            teacher="finetuned",
-            data="train",
-            losses={"embedding": 1.0, "hidden": 1.0},
-            learning_rate=5e-4,
-            epochs=1.0,
-            most_steps=1500,
-        ),
-        Stage(
-            name="soft",
-            description="The fine-tuned teacher's logits on the task's texts.",
-            teacher="finetuned",
-            data="train",
-            losses={"soft": 1.0},
-            learning_rate=2e-4,
-            epochs=2.0,
-            most_steps=3000,
-            select=True,
-        ),
-    )
-
-
-def outputs_recipe() -> tuple[Stage, ...]:
-    """For a teacher that is only its outputs: these and the labels (Hinton et al. 2015, arXiv 1503.02531)."""
-    return (
-        Stage(
-            name="outputs",
-            description="The teacher's stored outputs (T = 2) and the labels.",
-            teacher="finetuned",
-            data="train",
-            losses={"soft": 0.5, "hard": 0.5},
-            temperature=2.0,
-            learning_rate=2e-4,
-            epochs=3.0,
-            most_steps=6000,
-            select=True,
-        ),
-    )
-
-
-def refuse_layers(student: str, stages: tuple[Stage, ...]) -> None:
-    """A teacher that is only its outputs has no layers.
-
-    Raises:
-        UserError: a stage compares layers.
-    """
-    for stage in stages:
-        layered = [name for name in stage.losses if TERMS[name].hidden or TERMS[name].attention]
-        if layered:
-            raise UserError(
-                f"student {student}: its stage {stage.name!r} compares layers ({', '.join(layered)}), of which "
-                "--teacher-outputs has none: use a recipe of soft and hard losses alone, or a teacher that is a model"
-            )
-
-
-RECIPES: dict[str, Callable[[], tuple[Stage, ...]]] = {
-    "tiny": tiny_recipe,
-    "distil": distil_recipe,
-    "albert": albert_recipe,
-}
-
-
-def twin_recipe(stages: tuple[Stage, ...], sizes: Mapping[str, int] | None = None) -> tuple[Stage, ...]:
-    """The same student without distillation: labels alone, for as many task epochs as its stages have together.
-
-    Where they draw from other sets than the labelled rows, `sizes` (set to examples) makes as many steps of it.
-    """
-    task = [stage for stage in stages if stage.data != "text"]
-    limits = [stage.most_steps for stage in task if stage.most_steps is not None]
-    return (
-        Stage(
-            name="labels",
-            description="The labels alone, from the same first weights, for as many steps as its task stages.",
-            teacher="none",
-            data="train",
-            losses={"hard": 1.0},
-            learning_rate=task[-1].learning_rate,
-            epochs=sum(stage.epochs * _passes(stage, sizes) for stage in task),
-            most_steps=sum(limits) if len(limits) == len(task) else None,
-            dropout=True,
-            batch_size=task[-1].batch_size,
-            select=True,
-        ),
-    )
-
-
-def _passes(stage: Stage, sizes: Mapping[str, int] | None) -> float:
-    """Passes over the labelled rows that are as long as one over the stage's examples."""
-    return 1.0 if sizes is None else sum(sizes[name] for name in stage.sets) / sizes["labeled"]

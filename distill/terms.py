@@ -1,10 +1,9 @@
 """The loss terms that a stage can weigh: what each looks at, and how it is formed from two forward passes."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from distill import losses
@@ -14,18 +13,43 @@ from teacher.tasks.base import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """How student and teacher hang together in a stage."""
+    """How student and teacher hang together at a step of a stage."""
 
     task: Task
     layers: tuple[int, ...]
     """The teacher layer of each student layer, counted from 1."""
     projection: nn.Module
-    """Student width to teacher width, for every layer and the embeddings alike; the identity where the widths are
-    equal."""
+    """Student width to teacher width: one map for the embeddings and all layers, or an nn.ModuleList with a map for
+    each of them; the identity where the widths are equal."""
     temperature: float
+    relation_layer: int = 0
+    """The teacher layer whose relations the student's last layer learns, counted from 1."""
+    relation_heads: int = 1
+
+    def project(self, state: Tensor, layer: int) -> Tensor:
+        """A student layer's states (0: the embedding output) in the teacher's width."""
+        maps = self.projection
+        return (maps[layer] if isinstance(maps, nn.ModuleList) else maps)(state)
 
 
-Compute = Callable[[Features, Features, Mapping[str, Tensor], Link], Tensor]
+Compute = Callable[[Features, Features, Mapping[str, Tensor], Link], Sequence[Tensor]]
+"""The parts of a term, whose sum it is: one a layer or relation, or the whole."""
+
+
+def _whole(layers: int) -> tuple[str, ...]:
+    return ("",)
+
+
+def _each(layers: int) -> tuple[str, ...]:
+    return tuple(str(layer) for layer in range(1, layers + 1))
+
+
+def _inner(layers: int) -> tuple[str, ...]:
+    return _each(layers - 1)
+
+
+def _relation(layers: int) -> tuple[str, ...]:
+    return ("query", "key", "value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,64 +57,104 @@ class Term:
     """One loss term and what it needs of the two forward passes."""
 
     compute: Compute
+    parts: Callable[[int], tuple[str, ...]] = _whole
+    """From the number of student layers to the names of what `compute` gives."""
     teacher: bool = True
     hidden: bool = False
+    """Looks at hidden states, projected to the teacher's width."""
     attention: bool = False
+    """Looks at queries, keys and values."""
+    mapped: bool = False
+    """Compares layers as the layer map says."""
+    rows: str | None = None
+    """The (b,) bool entry of a batch that says which examples it counts; None, or no such entry: all."""
+
+    def part_names(self, name: str, layers: int) -> tuple[str, ...]:
+        """Names in the log of the parts of this term, called `name`; none where it has only one."""
+        parts = self.parts(layers)
+        return tuple(f"{name} {part}" for part in parts) if len(parts) > 1 else ()
 
 
-def _hard(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
+def _hard(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
     """The mean over the examples that have labels; exactly 0 where a batch of a mixture has none."""
     labeled = batch.get("labeled")
     if labeled is None or bool(labeled.all()):
-        return link.task.loss(student.logits.float(), batch["labels"])
+        return [link.task.loss(student.logits.float(), batch["labels"])]
     if not bool(labeled.any()):
-        return student.logits.float()[labeled].sum()
-    return link.task.loss(student.logits.float()[labeled], batch["labels"][labeled])
+        return [student.logits.float()[labeled].sum()]
+    return [link.task.loss(student.logits.float()[labeled], batch["labels"][labeled])]
 
 
-def _soft(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
+def _soft(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
     """The mean over the examples that the teacher answered; exactly 0 where a batch has none."""
     answered = batch.get("answered")
     if answered is not None and not bool(answered.all()):
         student = dataclasses.replace(student, logits=student.logits[answered])
         teacher = dataclasses.replace(teacher, logits=teacher.logits[answered])
         if not bool(answered.any()):
-            return student.logits.float().sum()
+            return [student.logits.float().sum()]
     if link.task.soft_form == "values":
-        return losses.soft_values(student.logits, teacher.logits)
-    return losses.soft_logits(student.logits, teacher.logits, link.temperature, link.task.soft_positions(batch))
+        return [losses.soft_values(student.logits, teacher.logits)]
+    return [losses.soft_logits(student.logits, teacher.logits, link.temperature, link.task.soft_positions(batch))]
 
 
-def _embedding(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
-    return losses.hidden_mse(link.projection(student.hidden[0]), teacher.hidden[0], batch["attention_mask"].bool())
+def _embedding(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
+    return [losses.hidden_mse(link.project(student.hidden[0], 0), teacher.hidden[0], batch["attention_mask"].bool())]
 
 
-def _hidden(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
+def _hidden(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
     valid = batch["attention_mask"].bool()
-    pairs = zip(student.hidden[1:], link.layers, strict=True)
-    return torch.stack(
-        [losses.hidden_mse(link.projection(state), teacher.hidden[layer], valid) for state, layer in pairs]
-    ).sum()
+    return [
+        losses.hidden_mse(link.project(student.hidden[own], own), teacher.hidden[layer], valid)
+        for own, layer in enumerate(link.layers, start=1)
+    ]
 
 
-def _attention(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
+def _attention(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
     valid = batch["attention_mask"].bool()
     pairs = enumerate(link.layers, start=1)
-    return torch.stack(
-        [losses.attention_mse(student.scores(own), teacher.scores(layer), valid) for own, layer in pairs]
-    ).sum()
+    return [losses.attention_mse(student.scores(own), teacher.scores(layer), valid) for own, layer in pairs]
 
 
-def _cosine(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> Tensor:
-    state = link.projection(student.hidden[-1])
-    return losses.hidden_cosine(state, teacher.hidden[-1], batch["attention_mask"].bool())
+def _attention_kl(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
+    valid = batch["attention_mask"].bool()
+    pairs = enumerate(link.layers, start=1)
+    return [losses.attention_kl(student.scores(own), teacher.scores(layer), valid) for own, layer in pairs]
+
+
+def _relations(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
+    own, other = student.projected(len(student.attention)), teacher.projected(link.relation_layer)
+    valid = batch["attention_mask"].bool()
+    return [losses.relation_kl(own[name], other[name], link.relation_heads, valid) for name in own]
+
+
+def _pkd(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
+    return [
+        losses.pkd(link.project(student.hidden[own][:, 0], own), teacher.hidden[layer][:, 0])
+        for own, layer in enumerate(link.layers[:-1], start=1)
+    ]
+
+
+def _cosine(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
+    last = len(student.hidden) - 1
+    state = link.project(student.hidden[last], last)
+    return [losses.hidden_cosine(state, teacher.hidden[-1], batch["attention_mask"].bool())]
 
 
 TERMS: dict[str, Term] = {
-    "hard": Term(compute=_hard, teacher=False),
-    "soft": Term(compute=_soft),
+    "hard": Term(compute=_hard, teacher=False, rows="labeled"),
+    "soft": Term(compute=_soft, rows="answered"),
     "embedding": Term(compute=_embedding, hidden=True),
-    "hidden": Term(compute=_hidden, hidden=True),
-    "attention": Term(compute=_attention, attention=True),
+    "hidden": Term(compute=_hidden, parts=_each, hidden=True, mapped=True),
+    "attention": Term(compute=_attention, parts=_each, attention=True, mapped=True),
+    "attention_kl": Term(compute=_attention_kl, parts=_each, attention=True, mapped=True),
+    "relations": Term(compute=_relations, parts=_relation, attention=True),
+    "pkd": Term(compute=_pkd, parts=_inner, hidden=True, mapped=True),
     "cosine": Term(compute=_cosine, hidden=True),
 }
+
+
+def is_part(name: str) -> bool:
+    """Whether a name in the log is a part of a term, such as "hidden 3": it is in the term's sum already."""
+    term, _, part = name.partition(" ")
+    return bool(part) and term in TERMS

@@ -13,6 +13,7 @@ from distill.augment import Augmented, AugmentSettings, Proposers, augmented
 from distill.config import RunConfig
 from distill.proposals import MaskedModel, load_masked_model
 from distill.teacher_outputs import TeacherOutputs, read_outputs
+from distill.transfer_options import TransferOptions
 from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, weights_digest, write_set
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
@@ -158,6 +159,16 @@ def _vectors(inputs: TransferInputs, teacher: Teacher) -> Callable[[Sequence[str
         return lambda _: given
     table = cast(nn.Embedding, teacher.model.get_input_embeddings()).weight
     return lambda words: vectors_from_pieces(table, teacher.prepared.tokenizer, words)
+
+
+def digests(options: TransferOptions) -> dict[str, str]:
+    """Option to the digest of the file it names: a run is not gone on with where one has changed."""
+    files = {
+        "--unlabeled": options.unlabeled,
+        "--teacher-outputs": options.teacher_outputs,
+        "--word-vectors": options.word_vectors,
+    }
+    return {flag: file_digest(path) for flag, path in files.items() if path is not None}
 
 
 def set_sizes(prepared: Prepared, sets: Mapping[str, TransferSet]) -> dict[str, int]:

@@ -45,7 +45,7 @@ def _mix(student: str, stage: Stage, options: TransferOptions, kind: str) -> Map
     if "augmented" in sets and "hard" in stage.losses:
         raise UserError(
             f"student {student}: its stage {stage.name!r} weighs labels (hard), which augmented texts do not have: add "
-            f"--mix {','.join(f'{name}=1' for name in sets)} to draw from both, or choose another student"
+            f"--mix {','.join(f'{name}=1' for name in sets)} to draw from both, or choose another student or recipe"
         )
     if "augmented" in sets:
         sets.remove("labeled")

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch
 
 from common.progress import say, take_line
-from distill.job import Job, Shared, run_job
+from distill.job import Job, Shared
+from distill.training import run_job
 
 
 def run_jobs(jobs: Sequence[Job], shared: Shared, workers: int) -> None:

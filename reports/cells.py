@@ -37,22 +37,31 @@ def students_of(record: Record) -> list[ModelCard]:
 
 
 def twin_of(record: Record, student: ModelCard) -> ModelCard | None:
-    return next((card for card in record.models if card.role == "twin" and card.twin_of == student.name), None)
+    return next((card for card in record.models if _are_twins(card, student)), None)
+
+
+def _are_twins(card: ModelCard, student: ModelCard) -> bool:
+    return card.role == "twin" and card.twin_of in (student.name, student.student)
 
 
 def measured_card(record: Record, card: ModelCard) -> ModelCard:
     """Whose cost stands for this model: a twin has its student's architecture and is not measured again."""
     if card.role != "twin" or card.speed is not None:
         return card
-    return next((student for student in students_of(record) if student.name == card.twin_of), card)
+    return next((student for student in students_of(record) if _are_twins(card, student)), card)
 
 
 def in_order(record: Record) -> list[ModelCard]:
-    """Teacher, each student with its twin below it, twins without a student, baselines."""
+    """Teacher, each student with its twin below it (below the last of several), twins without a student, baselines."""
     cards: list[ModelCard] = [card for card in record.models if card.role == "teacher"]
-    for student in students_of(record):
+    students = students_of(record)
+    for place, student in enumerate(students, start=1):
         cards.append(student)
-        cards += [card for card in record.models if card.role == "twin" and card.twin_of == student.name]
+        cards += [
+            card
+            for card in record.models
+            if _are_twins(card, student) and not any(_are_twins(card, later) for later in students[place:])
+        ]
     return cards + [card for card in record.models if card not in cards]
 
 

@@ -44,7 +44,7 @@ class Stack:
 
 
 def curve_stack(card: ModelCard, stage: str, colours: dict[str, str]) -> Stack | None:
-    """Loss terms, selection metric, gradient norms and learning rate of one stage, each on axes of its own."""
+    """Loss terms, selection metric, gradient norms, layer map and learning rate of a stage, each on its own axes."""
     kept = next((entry.selected_step for entry in card.stages if entry.name == stage), None)
     groups: dict[str, list[Line]] = {}
     for curve in card.curves:
@@ -52,7 +52,8 @@ def curve_stack(card: ModelCard, stage: str, colours: dict[str, str]) -> Stack |
             steps, values = thin(curve.steps, curve.values)
             heading = curve_kind(curve.name)
             total = is_total(curve.name)
-            colour = colours.get(curve.name, "ink" if total else "muted")
+            # The norm of a term's gradient has the term's colour.
+            colour = colours.get(curve.name.removeprefix("gradient norm "), "ink" if total else "muted")
             line = Line(label="total" if total else curve.name, colour=colour, x=steps, y=values, heavy=total)
             groups.setdefault(heading, []).append(line)
     panels = tuple(
@@ -62,7 +63,7 @@ def curve_stack(card: ModelCard, stage: str, colours: dict[str, str]) -> Stack |
             log=heading in ("loss", "gradient norm") and _wants_log(groups[heading]),
             marked=float(kept) if kept is not None and heading == "selection metric" else None,
         )
-        for heading in ("loss", "selection metric", "gradient norm", "learning rate")
+        for heading in ("loss", "selection metric", "gradient norm", "teacher layer", "learning rate")
         if heading in groups
     )
     return Stack(title=f"{card.name}: {stage}", x_label="step", panels=panels) if panels else None
@@ -77,7 +78,7 @@ def stages_of(card: ModelCard) -> list[str]:
 def curve_kind(name: str) -> str:
     """Which axes a series belongs on, by its name: whatever is nothing else is a loss term."""
     words = name.lower().replace("_", " ")
-    for kind in ("selection metric", "gradient norm", "learning rate"):
+    for kind in ("selection metric", "gradient norm", "teacher layer", "learning rate"):
         if kind in words:
             return kind
     return "loss"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reports.cells import all_cells, in_order, latency_in, teacher_of
-from reports.record import Record
+from reports.record import Record, StageCard
 from reports.tables import MISSING, Field, Table, latency_field, model_field
 from reports.words import MINUS, duration, number, significant
 
@@ -36,12 +36,7 @@ def stages(record: Record, colours: dict[str, str]) -> Table:
         (
             model_field(card, colours),
             Field(text=stage.name, under=stage.description),
-            Field(
-                text=", ".join(
-                    f"{number(weight, 2).rstrip('0').rstrip('.')} {term}" for term, weight in stage.losses.items()
-                )
-                or MISSING
-            ),
+            Field(text=", ".join(_weights(stage)) or MISSING),
             Field(text=duration(stage.seconds), order=stage.seconds),
             Field(text=f"{stage.steps:,}", order=stage.steps),
             Field(text=significant(stage.epochs), order=stage.epochs),
@@ -87,6 +82,13 @@ def augmented(record: Record) -> Table:
 
 def _count(number: int) -> Field:
     return Field(text=f"{number:,}", order=number)
+
+
+def _weights(stage: StageCard) -> list[str]:
+    """ "0.5 hard", and for what is scheduled "soft from 1 to 0, linear"."""
+    constant = {term: weight for term, weight in stage.losses.items() if term not in stage.schedules}
+    words = [f"{number(weight, 2).rstrip('0').rstrip('.')} {term}" for term, weight in constant.items()]
+    return words + [f"{name} from {change}" for name, change in stage.schedules.items()]
 
 
 def classes(record: Record) -> Table:

@@ -172,7 +172,7 @@ class StageCard:
     description: str
     """One sentence: which teacher, which data, which losses."""
     losses: dict[str, float]
-    """Term to weight."""
+    """Term to weight, at the first step where it is scheduled."""
     steps: int
     epochs: float
     seconds: float
@@ -180,6 +180,8 @@ class StageCard:
     learning_rate: float
     selected_step: int | None
     """The step whose weights were kept; None where the last were."""
+    schedules: dict[str, str] = field(default_factory=dict)
+    """Term, or "temperature", to how it changes over the stage, in words: "1 to 0, linear"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +207,9 @@ class ModelCard:
     role: str
     """ "teacher", "student", "twin" (the same student without distillation) or "baseline". """
     twin_of: str | None = None
+    """The student's name, or `student` where several recipes make it."""
+    student: str | None = None
+    """What a student is called whatever its recipe, where several are compared: they have one twin."""
     architecture: dict[str, Any] = field(default_factory=dict)
     """family, layers, hidden, heads, ffn, ...: whatever describes it."""
     start: str | None = None

@@ -132,8 +132,9 @@ def cost_field(value: float, text: str, teacher: float, less: str) -> Field:
 
 def _latency_field(record: Record, card: ModelCard, cell: Cell) -> Field:
     found, teacher = latency_in(card, cell), teacher_of(record)
-    if found is None and latency_in(measured_card(record, card), cell):
-        return Field(text=f"as {card.twin_of}")
+    measured = measured_card(record, card)
+    if found is None and latency_in(measured, cell):
+        return Field(text=f"as {measured.name}")
     reference = latency_in(teacher, cell) if teacher and teacher is not card else None
     return latency_field(found, reference, f"{significant(found.p50_ms)} ms" if found else "")
 
@@ -150,8 +151,9 @@ def latency_field(found: Latency | None, reference: Latency | None, text: str) -
 def _memory_field(record: Record, card: ModelCard) -> Field:
     teacher = teacher_of(record)
     if card.speed is None or card.speed.peak_memory_bytes is None:
-        twin = measured_card(record, card).speed
-        return Field(text=f"as {card.twin_of}") if twin and twin.peak_memory_bytes is not None else Field()
+        measured = measured_card(record, card)
+        known = measured.speed and measured.speed.peak_memory_bytes is not None
+        return Field(text=f"as {measured.name}") if known else Field()
     reference = teacher.speed.peak_memory_bytes if teacher and teacher is not card and teacher.speed else None
     value = card.speed.peak_memory_bytes
     return cost_field(value, scaled(value, "B"), reference or 0, "less")

@@ -9,7 +9,7 @@ from transformers import AlbertConfig, PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
 from students.activations import Activations
-from students.presets import StudentConfig
+from students.presets import SHARED_PARTS, StudentConfig
 from students.weights import check_same_width, copy_layer, copy_mean, same_head
 
 LAYER_NAMES = {
@@ -29,7 +29,13 @@ VOCABULARY_SHARE = 0.1
 
 
 def configuration(config: StudentConfig, teacher: PretrainedConfig, **head: Any) -> AlbertConfig:
-    """The transformers configuration; vocabulary, positions, activation, dropouts are the teacher's."""
+    """The transformers configuration; vocabulary, positions, activation, dropouts are the teacher's.
+
+    transformers shares whole blocks only. Where one part of them is shared, every layer is a group, and the entry
+    `shared_part` says for `share` what they have in common.
+    """
+    if config.sharing in SHARED_PARTS:
+        head = head | {"shared_part": config.sharing}
     head_dropout = teacher.classifier_dropout if teacher.classifier_dropout is not None else teacher.hidden_dropout_prob
     return AlbertConfig(
         vocab_size=teacher.vocab_size,
@@ -54,6 +60,36 @@ def configuration(config: StudentConfig, teacher: PretrainedConfig, **head: Any)
     )
 
 
+PART_MODULES = {"attention": ("attention",), "ffn": ("ffn", "ffn_output", "full_layer_layer_norm")}
+"""Mode of SHARED_PARTS to the modules of an ALBERT layer that belong to it."""
+
+
+def share(model: PreTrainedModel) -> PreTrainedModel:
+    """Let all layers of an ALBERT have one attention or one feed-forward part, where its configuration says so.
+
+    In place. For a model that is new, or read from a folder, which holds the shared part once a layer. Other models are
+    left as they are.
+    """
+    albert: Any = model.base_model
+    for name in PART_MODULES.get(getattr(model.config, "shared_part", ""), ()):
+        groups = albert.encoder.albert_layer_groups
+        for group in groups:
+            setattr(group.albert_layers[0], name, getattr(groups[0].albert_layers[0], name))
+    return model
+
+
+def sharing_note(config: StudentConfig) -> str:
+    """What a model card must say of a student that shares a part of its blocks; empty for others."""
+    if config.sharing not in SHARED_PARTS:
+        return ""
+    part = {"attention": "attention", "ffn": "feed-forward part"}[str(config.sharing)]
+    return (
+        f"All {config.layers} layers have one {part}. transformers' ALBERT cannot say so, hence the weights file holds "
+        "it once a layer, is larger than the parameters need, and fine-tuning with transformers alone lets the copies "
+        "drift apart."
+    )
+
+
 @torch.no_grad()
 def factorise(
     student: PreTrainedModel, teacher: PreTrainedModel, config: StudentConfig, activations: Activations | None
@@ -61,13 +97,12 @@ def factorise(
     """Fill the student, in place: factorised embeddings, blocks, pooler and (where the labels agree) classifier.
 
     Block g is the mean of its share of `config.teacher_layers`, which are dealt out in order: all layers for the mean,
-    one layer for a copy of it.
+    one layer for a copy of it. A part that all blocks share is the mean of all of them.
 
     Raises:
-        UserError: another width or FFN than the teacher's, or E not below the width.
+        UserError: another width or FFN than the teacher's, or E over the width.
     """
-    check_same_width(config, teacher.config)
-    _check_rank(config)
+    check_factorised(config, teacher.config)
     ours: Any = student.base_model
     theirs: Any = teacher.base_model
     factorise_embeddings(ours, theirs, activations)
@@ -76,10 +111,17 @@ def factorise(
     for group, block in enumerate(ours.encoder.albert_layer_groups):
         sources = [theirs.encoder.layer[index] for index in chosen[group * share : (group + 1) * share]]
         copy_layer(block.albert_layers[0], sources, LAYER_NAMES)
+    _fill_shared_part(ours, [theirs.encoder.layer[index] for index in chosen])
     if theirs.pooler is not None:
         copy_mean(ours.pooler, [theirs.pooler.dense])
     if same_head(student, teacher):
         copy_mean(student.get_submodule("classifier"), [teacher.get_submodule("classifier")])
+
+
+def _fill_shared_part(albert: Any, sources: list[nn.Module]) -> None:
+    modules = PART_MODULES.get(getattr(albert.config, "shared_part", ""), ())
+    names = {theirs: ours for theirs, ours in LAYER_NAMES.items() if ours.split(".")[0] in modules}
+    copy_layer(albert.encoder.albert_layer_groups[0].albert_layers[0], sources, names)
 
 
 @torch.no_grad()
@@ -151,9 +193,11 @@ def _centred_basis(size: int) -> Tensor:
     return torch.linalg.qr(start.double()).Q[:, 1:].float()
 
 
-def _check_rank(config: StudentConfig) -> None:
+def check_factorised(config: StudentConfig, teacher: PretrainedConfig) -> None:
+    """Raise UserError unless an ALBERT of this shape can start from this teacher."""
+    check_same_width(config, teacher)
     if config.embedding is not None and config.embedding > config.hidden:
         raise UserError(
             f"student {config.name!r} cannot start from its teacher: embedding {config.embedding} is over the width "
-            f"{config.hidden}. Choose a smaller one, or start 'random'"
+            f"{config.hidden}. Choose a smaller one, or start 'random' (--start random)"
         )

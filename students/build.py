@@ -16,8 +16,9 @@ from transformers import (
 from common.errors import UserError, unknown_name
 from students import albert, distilbert, tinybert
 from students.activations import Activations
+from students.general import fill_from_folder, folder_configuration
 from students.presets import StudentConfig, check_teacher
-from students.weights import randomise
+from students.weights import check_same_width, randomise
 
 HEAD_OPTIONS = ("num_labels", "id2label", "label2id", "problem_type")
 
@@ -29,14 +30,29 @@ class Family:
     model: type[PreTrainedModel]
     configuration: Callable[..., PretrainedConfig]
     start: Callable[[PreTrainedModel, PreTrainedModel, StudentConfig, Activations | None], None]
+    check: Callable[[StudentConfig, PretrainedConfig], None]
+    """Raises UserError where `start` cannot make a student of this shape from this teacher."""
 
 
 FAMILIES = {
-    "bert": Family(model=BertForSequenceClassification, configuration=tinybert.configuration, start=tinybert.prune),
-    "distilbert": Family(
-        model=DistilBertForSequenceClassification, configuration=distilbert.configuration, start=distilbert.copy
+    "bert": Family(
+        model=BertForSequenceClassification,
+        configuration=tinybert.configuration,
+        start=tinybert.prune,
+        check=tinybert.check_smaller,
     ),
-    "albert": Family(model=AlbertForSequenceClassification, configuration=albert.configuration, start=albert.factorise),
+    "distilbert": Family(
+        model=DistilBertForSequenceClassification,
+        configuration=distilbert.configuration,
+        start=distilbert.copy,
+        check=check_same_width,
+    ),
+    "albert": Family(
+        model=AlbertForSequenceClassification,
+        configuration=albert.configuration,
+        start=albert.factorise,
+        check=albert.check_factorised,
+    ),
 }
 """Keys are those of students.presets.STARTS."""
 
@@ -53,22 +69,35 @@ def build_student(
 
     Vocabulary, positions, labels and problem type are the teacher's; `head` (num_labels, id2label, label2id,
     problem_type) overrides the labels. Weights are random (truncated normal, `seed`), then replaced by the teacher's as
-    `config.start` says. The teacher's classifier is taken over only where the labels are its own. The caller's random
-    state is left alone.
+    `config.start` says, or by those in `config.folder`, which then also decides positions and activation. The teacher's
+    classifier is taken over only where the labels are its own. The caller's random state is left alone.
 
     Raises:
         UserError: a teacher of another family, a layer it does not have, or a shape that the start cannot make.
     """
-    check_teacher(teacher.config)
-    _check_layers(config, teacher.config)
+    check_student(config, teacher.config)
     family = FAMILIES[config.family]
-    settings = family.configuration(config, teacher.config, **_head(teacher.config, head))
+    labels = _head(teacher.config, head)
+    if config.folder is not None:
+        settings = folder_configuration(config.folder, **labels)
+    else:
+        settings = family.configuration(config, teacher.config, **labels)
     with torch.random.fork_rng(devices=[]):
-        student = family.model(settings)
+        student = albert.share(family.model(settings))
     randomise(student, seed=seed, std=teacher.config.initializer_range)
-    if config.start != "random":
+    if config.folder is not None:
+        fill_from_folder(student, config.folder)
+    elif config.start != "random":
         family.start(student, teacher, config, activations)
     return student.eval()
+
+
+def check_student(config: StudentConfig, teacher: PretrainedConfig) -> None:
+    """Raise UserError where `build_student` could not make the student from a teacher of this configuration."""
+    check_teacher(teacher)
+    _check_layers(config, teacher)
+    if config.start not in ("random", "general"):
+        FAMILIES[config.family].check(config, teacher)
 
 
 def encoder(model: PreTrainedModel) -> PreTrainedModel:

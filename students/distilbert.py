@@ -72,3 +72,17 @@ def copy(
         copy_mean(student.get_submodule("pre_classifier"), [theirs.pooler.dense])
     if same_head(student, teacher):
         copy_mean(student.get_submodule("classifier"), [teacher.get_submodule("classifier")])
+
+
+def copy_masked_head(
+    student: Any, teacher: PreTrainedModel, config: StudentConfig, activations: Activations | None
+) -> None:
+    """The teacher's masked-language head into the student's, in place; its table of pieces is tied to the student's.
+
+    `config` and `activations` are not needed here.
+    """
+    theirs: Any = teacher.get_submodule("cls.predictions")
+    copy_mean(student.vocab_transform, [theirs.transform.dense])
+    copy_mean(student.vocab_layer_norm, [theirs.transform.LayerNorm])
+    with torch.no_grad():
+        student.vocab_projector.bias.copy_(theirs.bias)

@@ -7,11 +7,18 @@ from transformers import PretrainedConfig
 
 from common.errors import UserError, unknown_name
 
-STARTS = {"bert": ("prune", "random"), "distilbert": ("copy", "random"), "albert": ("svd", "random")}
-"""Family to the ways its first weights can be made."""
+STARTS = {
+    "bert": ("prune", "random", "general"),
+    "distilbert": ("copy", "random", "general"),
+    "albert": ("svd", "random", "general"),
+}
+"""Family to the ways its first weights can be made; general: read from the folder of a student distilled on text."""
 
-SHARING = ("all", "none")
+SHARING = ("all", "attention", "ffn", "none")
 """ALBERT's sharing modes by name; a whole number k is the mode "k groups of consecutive layers"."""
+
+SHARED_PARTS = ("attention", "ffn")
+"""The modes in which every layer has a block of its own, but for the part of this name. LayerNorms belong to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +36,13 @@ class StudentConfig:
     embedding: int | None = None
     """ALBERT's E; None for the other families."""
     sharing: str | int | None = None
-    """ALBERT: "all", "none", or the number of groups of consecutive layers that share weights."""
+    """ALBERT: one of SHARING, or the number of groups of consecutive layers that share weights."""
     teacher_layers: tuple[int, ...] | None = None
     """Teacher layers (0 = first) whose weights are used, rising: one a layer; ALBERT: one or more a block, averaged."""
     start: str
     """One of STARTS[family]."""
+    folder: str | None = None
+    """The folder that start "general" reads; None for the other starts."""
 
     def __post_init__(self) -> None:
         problems = [*_family_problems(self), *_shape_problems(self), *_layer_problems(self)]
@@ -42,10 +51,10 @@ class StudentConfig:
 
     @property
     def blocks(self) -> int:
-        """Layers with weights of their own."""
-        if self.sharing is None or self.sharing == "none":
-            return self.layers
-        return 1 if self.sharing == "all" else int(self.sharing)
+        """Layers with weights, or a part of the weights, of their own."""
+        if self.sharing == "all":
+            return 1
+        return max(1, self.sharing) if isinstance(self.sharing, int) else self.layers
 
 
 def _family_problems(config: StudentConfig) -> list[str]:
@@ -78,8 +87,10 @@ def _shape_problems(config: StudentConfig) -> list[str]:
 
 def _layer_problems(config: StudentConfig) -> list[str]:
     chosen = config.teacher_layers
+    if (config.folder is None) == (config.start == "general"):
+        return ["start 'general' and a folder belong together: give both or none"]
     if chosen is None:
-        return [] if config.start == "random" else [f"start {config.start!r} needs teacher_layers"]
+        return [] if config.start in ("random", "general") else [f"start {config.start!r} needs teacher_layers"]
     if not chosen or chosen[0] < 0 or list(chosen) != sorted(set(chosen)):
         return [f"teacher_layers {chosen} must be rising numbers from 0"]
     if config.family == "albert" and len(chosen) % config.blocks:

@@ -5,7 +5,7 @@ predicted from what is kept, by least squares over the same text, and folded int
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -52,13 +52,11 @@ def prune(
     Raises:
         UserError: a student that is larger than its teacher somewhere, or activations of another teacher.
     """
-    _check_smaller(config, teacher.config)
+    check_smaller(config, teacher.config)
     layers = config.teacher_layers or ()
     bert: Any = teacher.base_model
     small: Any = student.base_model
-    activity = activations.mean_absolute if activations else weight_norms(bert)
-    _check_activity(activity, teacher.config)
-    cut = _Cut(activity, activations.moments if activations else {}, layers, config, teacher.config)
+    cut = _cut(teacher, config, activations)
     for table in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
         source = getattr(bert.embeddings, table).weight.float().cpu()
         getattr(small.embeddings, table).weight.copy_(source[:, cut.channels])
@@ -70,11 +68,34 @@ def prune(
         _cut_head(student, teacher, cut)
 
 
+def prune_masked_head(
+    student: Any, teacher: PreTrainedModel, config: StudentConfig, activations: Activations | None
+) -> None:
+    """Fill the student's masked-language head, in place, with the teacher's at the channels that `prune` kept.
+
+    The table of pieces that it ends in is tied to the student's own.
+    """
+    cut, ours, theirs = _cut(teacher, config, activations), student.cls.predictions, cast(Any, teacher).cls.predictions
+    read = cut.reading(_last(teacher.config), cut.channels)
+    cut.linear(ours.transform.dense, theirs.transform.dense, cut.channels, read)
+    cut.norm(ours.transform.LayerNorm, theirs.transform.LayerNorm)
+    ours.bias.copy_(theirs.bias)
+
+
+def _last(teacher: PretrainedConfig) -> str:
+    return f"{teacher.num_hidden_layers - 1}.output"
+
+
+def _cut(teacher: PreTrainedModel, config: StudentConfig, activations: Activations | None) -> "_Cut":
+    activity = activations.mean_absolute if activations else weight_norms(teacher.base_model)
+    _check_activity(activity, teacher.config)
+    moments = activations.moments if activations else {}
+    return _Cut(activity, moments, config.teacher_layers or (), config, teacher.config)
+
+
 def _cut_head(student: Any, teacher: Any, cut: "_Cut") -> None:
-    last = f"{teacher.config.num_hidden_layers - 1}.output"
-    cut.linear(
-        student.base_model.pooler.dense, teacher.base_model.pooler.dense, cut.channels, cut.reading(last, cut.channels)
-    )
+    read = cut.reading(_last(teacher.config), cut.channels)
+    cut.linear(student.base_model.pooler.dense, teacher.base_model.pooler.dense, cut.channels, read)
     if same_head(student, teacher):
         student.classifier.weight.copy_(teacher.classifier.weight.float().cpu()[:, cut.channels])
         student.classifier.bias.copy_(teacher.classifier.bias)
@@ -177,7 +198,8 @@ def restore(moments: Tensor | None, kept: Tensor, width: int) -> Tensor:
     return matrix
 
 
-def _check_smaller(config: StudentConfig, teacher: PretrainedConfig) -> None:
+def check_smaller(config: StudentConfig, teacher: PretrainedConfig) -> None:
+    """Raise UserError unless a student of this shape can be cut out of this teacher."""
     limits = {
         "hidden": (config.hidden, teacher.hidden_size),
         "heads": (config.heads, teacher.num_attention_heads),
@@ -188,11 +210,11 @@ def _check_smaller(config: StudentConfig, teacher: PretrainedConfig) -> None:
     if problems:
         raise UserError(
             f"student {config.name!r} cannot be cut out of this teacher: {', '.join(problems)}. "
-            "Choose a smaller student, or start 'random'"
+            "Choose a smaller student, or start 'random' (--start random)"
         )
 
 
 def _check_activity(activity: Mapping[str, Tensor], teacher: PretrainedConfig) -> None:
-    found = activity.get(f"{teacher.num_hidden_layers - 1}.output")
+    found = activity.get(_last(teacher))
     if found is None or len(found) != teacher.hidden_size or f"{teacher.num_hidden_layers}.output" in activity:
         raise UserError("the activations come from a teacher of another shape: gather them from this one")

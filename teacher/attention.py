@@ -1,9 +1,9 @@
-"""One attention function for all training: fast in both directions, and able to show its queries and keys.
+"""One attention function for all training: fast in both directions, and able to show its queries, keys and values.
 
 The fused kernel is fast forward, but its backward pass on a CPU is not: with bf16 and short texts a training step of
 a 6/384 BERT took 400 ms with it and 232 ms with plain matrix products. So passes that will be differentiated use the
 plain form on a CPU, and all others the fused kernel. Attention scores before the softmax are in no model's output, and
-asking for attention maps would turn the fused kernel off: `capture` records queries and keys as they pass.
+asking for attention maps would turn the fused kernel off: `capture` records queries, keys and values as they pass.
 """
 
 import contextlib
@@ -13,15 +13,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from teacher.dropout import drop
+
 NAME = "plain_or_fused"
 
-Seen = list[tuple[Tensor, Tensor, float]]
-"""Query (b, h, l, d_k), key (b, h, l, d_k) and scaling of every attention that ran, in order."""
+Seen = list[tuple[Tensor, Tensor, float, Tensor]]
+"""Query, key (b, h, l, d_k), scaling and value (b, h, l, d_k) of every attention that ran, in order."""
 
 _seen: contextvars.ContextVar[Seen | None] = contextvars.ContextVar("seen", default=None)
 
@@ -46,7 +47,7 @@ def training_attention(model: PreTrainedModel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def capture() -> Iterator[Seen]:
-    """Record queries and keys of every attention that runs in the block, in models that use this attention."""
+    """Record queries, keys and values of every attention that runs in the block, in models that use this attention."""
     seen: Seen = []
     token = _seen.set(seen)
     try:
@@ -68,7 +69,7 @@ def _attention(
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     seen = _seen.get()
     if seen is not None:
-        seen.append((query, key, scaling))
+        seen.append((query, key, scaling, value))
     if torch.is_grad_enabled() and query.device.type == "cpu" and not options.get("is_causal"):
         return _plain(query, key, value, attention_mask, scaling, dropout), None
     return sdpa_attention_forward(
@@ -81,5 +82,5 @@ def _plain(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scali
     scores = torch.matmul(query * scaling, key.transpose(-1, -2))
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = functional.dropout(scores.softmax(dim=-1), p=dropout) if dropout else scores.softmax(dim=-1)
+    weights = drop(scores.softmax(dim=-1), dropout) if dropout else scores.softmax(dim=-1)
     return torch.matmul(weights.to(value.dtype), value).transpose(1, 2).contiguous()

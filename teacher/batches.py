@@ -23,6 +23,47 @@ def bucketed(lengths: np.ndarray, batch_size: int, *, seed: int, epoch: int, poo
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
+def token_batches(lengths: np.ndarray, tokens: int, *, seed: int, epoch: int, pool: int = 50) -> list[np.ndarray]:
+    """Batches of similar length that hold about `tokens` pieces each, padding counted, in random order.
+
+    A step of 32 short texts is mostly overhead. Pools of `pool` batches are sorted by length and cut where the sum of
+    pieces has grown by an equal part, so the number of batches is the same in every epoch.
+    """
+    costs = rounded_up(lengths)
+    span = max(1, round(pool * tokens / float(costs.mean())))
+    generator = np.random.default_rng((seed, epoch))
+    order = generator.permutation(len(lengths))
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), span):
+        chunk = order[start : start + span]
+        chunk = chunk[np.argsort(lengths[chunk], kind="stable")]
+        parts = _parts(len(chunk), span, pool)
+        ends = np.cumsum(costs[chunk])
+        cuts = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts)
+        # A text longer than a whole part would leave an empty batch beside it: no batch is empty, none is dropped.
+        cuts = np.clip(np.maximum.accumulate(cuts - np.arange(parts - 1)) + np.arange(parts - 1), 1, None)
+        cuts = np.minimum(cuts, len(chunk) - np.arange(parts - 1, 0, -1))
+        batches += np.split(chunk, cuts)
+    return [batches[index] for index in generator.permutation(len(batches))]
+
+
+def token_batch_count(lengths: np.ndarray, tokens: int, *, pool: int = 50) -> int:
+    """How many batches `token_batches` makes of an epoch."""
+    span = max(1, round(pool * tokens / float(rounded_up(lengths).mean())))
+    whole, rest = divmod(len(lengths), span)
+    return whole * _parts(span, span, pool) + (_parts(rest, span, pool) if rest else 0)
+
+
+def _parts(count: int, span: int, pool: int) -> int:
+    """Batches that `count` examples of a pool of `span` give; never more than examples."""
+    return min(count, max(1, round(pool * count / span)))
+
+
+def rounded_up(lengths: np.ndarray, multiple: int = 8) -> np.ndarray:
+    """Lengths as they will be padded at least."""
+    return -(-lengths // multiple) * multiple
+
+
 def padded_length(lengths: Iterable[int], *, limit: int, multiple: int = 8) -> int:
     """The length to pad a batch to: the longest, rounded up, but not over `limit` (the model's positions).
 
@@ -64,14 +105,21 @@ class Batches:
     lengths: np.ndarray
     """Pieces of each example."""
     batch_size: int
+    """Examples of a batch."""
     seed: int
     collate: Callable[[Sequence[int], int], dict[str, Tensor]]
     """(example indices, step) to tensors; the step seeds whatever is drawn anew each time (dynamic masking)."""
+    tokens: int | None = None
+    """Pieces of a batch instead of examples."""
 
     @property
     def steps_per_epoch(self) -> int:
+        if self.tokens is not None:
+            return token_batch_count(self.lengths, self.tokens)
         return -(-len(self.lengths) // self.batch_size)
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The batches of one epoch, in order."""
+        if self.tokens is not None:
+            return token_batches(self.lengths, self.tokens, seed=self.seed, epoch=epoch)
         return bucketed(self.lengths, self.batch_size, seed=self.seed, epoch=epoch)

@@ -5,15 +5,16 @@ holds weights, optimizer moments and generator state; so a run killed at any mom
 weights, bit for bit, as one that was left alone (same machine, same number of threads).
 """
 
-import contextlib
 import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
@@ -23,7 +24,9 @@ from common.hardware import bf16_pays
 from common.progress import Progress
 from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints, LoopState
+from teacher.dropout import keyed_dropout
 from teacher.history import History, Row
+from teacher.step import Stepper
 
 
 class Objective(nn.Module):
@@ -34,6 +37,16 @@ class Objective(nn.Module):
 
     weights: dict[str, float]
     """Loss term to its weight in the total."""
+
+    def at(self, step: int, total: int) -> None:
+        """Called before each optimizer step, counted from 0, of `total`: for what changes during a stage."""
+
+    def shares(self, part: np.ndarray, batch: np.ndarray) -> Mapping[str, float]:
+        """Terms that are no means over all examples, to how much of the mean over a batch a part of it has.
+
+        Both are indices of examples. Every other term's share is the part's share of the examples.
+        """
+        return {}
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Every term as an fp32 scalar, unweighted, a mean over the batch's examples (or valid positions)."""
@@ -179,12 +192,23 @@ def train(
         torch.manual_seed(config.seed)
     started = time.monotonic() - state.seconds
     prepared.train()
-    with Progress(label, total=total, done=state.step) as bar:
-        for step, parts in _steps(batches, config, state, total):
+    stepper = Stepper(
+        accelerator,
+        prepared,
+        objective.weights,
+        objective.shares,
+        batches,
+        precision=precision,
+        seed=config.seed,
+        label=label,
+    )
+    with keyed_dropout(objective), closing(stepper), Progress(label, total=total, done=state.step) as bar:
+        for step, planned in _steps(batches, config, state, total):
+            objective.at(step, total)
             rate = config.rate(step, total)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            terms = _accumulate(accelerator, prepared, parts, objective.weights, precision, label=label, step=step)
+            terms = stepper.step(planned, step)
             norm = float(accelerator.clip_grad_norm_(objective.parameters(), config.clip))
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -214,9 +238,9 @@ def train(
 
 def _steps(
     batches: Batches, config: LoopConfig, state: LoopState, total: int
-) -> Iterator[tuple[int, list[dict[str, Tensor]]]]:
+) -> Iterator[tuple[int, list[np.ndarray]]]:
     """Every optimizer step from the state's on, with its batches; the position follows from the step number alone."""
-    plan: list = []
+    plan: list[np.ndarray] = []
     planned = -1
     for step in range(state.step, total):
         parts = []
@@ -224,47 +248,8 @@ def _steps(
             epoch, position = divmod(part, batches.steps_per_epoch)
             if epoch != planned:
                 plan, planned = batches.plan(epoch), epoch
-            parts.append(batches.collate(plan[position], part))
+            parts.append(plan[position])
         yield step, parts
-
-
-def _accumulate(
-    accelerator: Accelerator,
-    model: nn.Module,
-    parts: list[dict[str, Tensor]],
-    weights: Mapping[str, float],
-    precision: str,
-    *,
-    label: str,
-    step: int,
-) -> dict[str, float]:
-    """Forward and backward of one optimizer step; the mean of every term and of the weighted total, "loss"."""
-    sums: dict[str, float] = {}
-    for number, batch in enumerate(parts, start=1):
-        batch = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
-        # Gradients of several processes meet once a step, with the last batch.
-        last = number == len(parts)
-        with contextlib.nullcontext() if last else accelerator.no_sync(model):
-            with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=precision == "bf16"):
-                terms = model(batch)
-            loss = sum(
-                (weights[name] * term for name, term in terms.items()), start=torch.zeros((), device=accelerator.device)
-            )
-            values = {name: float(term.detach()) for name, term in {**terms, "loss": loss}.items()}
-            _refuse_non_finite(values, label, step)
-            accelerator.backward(loss)
-        for name, value in values.items():
-            sums[name] = sums.get(name, 0.0) + value / len(parts)
-    return sums
-
-
-def _refuse_non_finite(values: Mapping[str, float], label: str, step: int) -> None:
-    bad = [name for name, value in values.items() if not math.isfinite(value)]
-    if bad:
-        raise UserError(
-            f"{label}: the loss term {bad[0]!r} is {values[bad[0]]} at step {step + 1}. The last checkpoint is kept; "
-            "lower the learning rate, use --precision fp32, or look at the examples of that step"
-        )
 
 
 def _evaluation_due(step: int, total: int, batches: Batches, config: LoopConfig) -> bool:

@@ -31,17 +31,17 @@ class Work:
         return int(plan["steps"])
 
 
-def reusable(folder: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether `folder` holds the finished model of these settings.
+def reusable(folder: Path, identity: Mapping[str, Any], done: str = DONE) -> bool:
+    """Whether `folder` holds the finished model of these settings, by its file `done`.
 
     Raises:
         UserError: it holds something else.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
-    if not (folder / DONE).is_file():
+    if not (folder / done).is_file():
         raise UserError(f"--out {folder} holds something else: choose another folder")
-    found = _read(folder / DONE).get("settings", {})
+    found = _read(folder / done).get("settings", {})
     if found != dict(identity):
         raise UserError(
             f"--out {folder} holds a model of other settings ({_differences(found, identity)}): choose another folder"

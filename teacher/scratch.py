@@ -2,10 +2,16 @@
 
 from pathlib import Path
 
+from transformers import PretrainedConfig
+
 from common.progress import say
+from teacher.hub import offline_if_unreachable
 from teacher.pretrain import pretrain
-from teacher.pretrain_config import PretrainConfig
-from teacher.sources import minilm_folder
+from teacher.pretrain_config import PretrainConfig, bert_config
+from teacher.sources import minilm_folder, read_config, resolve
+
+SIZE = "mini"
+"""Of the encoder that is pretrained here."""
 
 
 def encoder_for(source: str, folder: Path, *, corpus: str, precision: str, checkpoint_every: int) -> str:
@@ -24,6 +30,26 @@ def encoder_for(source: str, folder: Path, *, corpus: str, precision: str, check
     if source != "scratch":
         return source
     config = PretrainConfig(
-        corpus=corpus, size="mini", precision=precision, checkpoint_every=checkpoint_every, resume=True
+        corpus=corpus, size=SIZE, precision=precision, checkpoint_every=checkpoint_every, resume=True
     )
     return str(pretrain(config, folder / f"{config.size}-{Path(corpus).stem}-{config.budget}"))
+
+
+def expected_config(source: str) -> PretrainedConfig:
+    """The configuration that `encoder_for(source)` will have, before anything is pretrained.
+
+    The vocabulary of one pretrained from nothing is not known yet.
+
+    Raises:
+        UserError: no such folder, or the hub cannot give it.
+    """
+    if source == "auto":
+        source = "minilm" if minilm_folder() is not None else "scratch"
+    if source == "scratch":
+        config = PretrainConfig(size=SIZE)
+        return bert_config(config, config.vocabulary)
+    where = resolve(source)
+    if Path(where).is_dir():
+        return read_config(where)
+    with offline_if_unreachable():
+        return read_config(where)

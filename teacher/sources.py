@@ -83,7 +83,7 @@ def load_for_task(source: str, task: Task, seed: int) -> Loaded:
 
 
 def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
-    config = _read_config(where)
+    config = read_config(where)
     finetuned = _is_classifier(config)
     order = _label_order(config, task, source) if finetuned else None
     head = task.head() if order is None else {}
@@ -112,11 +112,12 @@ def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
     return Loaded(model=model, tokenizer=read_tokenizer(where, model), finetuned=finetuned)
 
 
-def _read_config(where: str) -> PretrainedConfig:
+def read_config(where: str) -> PretrainedConfig:
+    """The configuration of a model folder or hub id; raises UserError."""
     try:
         return AutoConfig.from_pretrained(where)
     except (OSError, ValueError) as error:
-        raise UserError(_explain(where, error)) from error
+        raise UserError(explain(where, error)) from error
 
 
 def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
@@ -125,18 +126,18 @@ def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
             where, output_loading_info=True, ignore_mismatched_sizes=False, dtype=torch.float32, **head
         )
     except Exception as error:  # safetensors' and transformers' errors have no common base
-        raise UserError(_explain(where, error)) from error
+        raise UserError(explain(where, error)) from error
 
 
 def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBase:
-    """The tokenizer beside a model's weights; refused where it is not there, or has more pieces than the model."""
+    """The tokenizer beside a model; raises UserError where there is none, or one of more pieces than the model has."""
     # Without its files AutoTokenizer makes up a vocabulary of the special pieces alone.
     if Path(where).is_dir() and not any((Path(where) / name).is_file() for name in TOKENIZER):
         raise UserError(f"{where} has no tokenizer: one of {', '.join(TOKENIZER)} was expected beside the weights")
     try:
         tokenizer = AutoTokenizer.from_pretrained(where)
     except Exception as error:  # the tokenizers library's errors have no common base
-        raise UserError(_explain(where, error)) from error
+        raise UserError(explain(where, error)) from error
     rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
     if len(tokenizer) > rows:
         raise UserError(
@@ -145,7 +146,8 @@ def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBas
     return tokenizer
 
 
-def _explain(where: str, error: Exception) -> str:
+def explain(where: str, error: Exception) -> str:
+    """Why a model could not be loaded, and what helps."""
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if Path(where).is_dir():
         return f"{where} cannot be loaded as a model folder: {first}"

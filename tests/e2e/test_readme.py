@@ -8,6 +8,7 @@ import pytest
 import tyro
 
 from distill.config import RunConfig
+from distill.general_config import GeneralConfig
 from reports.build import BuildConfig
 from teacher.finetune import FinetuneConfig
 from teacher.pretrain import PretrainCommand
@@ -15,6 +16,7 @@ from teacher.pretrain import PretrainCommand
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = {
     "distill.run": RunConfig,
+    "distill.general": GeneralConfig,
     "teacher.finetune": FinetuneConfig,
     "teacher.pretrain": PretrainCommand,
     "reports.build": BuildConfig,

@@ -1,17 +1,21 @@
 """Labels of a mixture: rows without one change neither the hard loss nor its gradient."""
 
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from distill.distiller import Distiller
+from distill.distiller import Distiller, without_dropout
 from distill.stages import Stage
+from teacher.batches import Batches
 from teacher.data import Example, TaskData
+from teacher.loop import LoopConfig, train
 from teacher.tasks import task_for
-from teacher.tasks.base import Task
+from teacher.tasks.base import Encoded, Task
 
 
 def _task(kind: str) -> Task:
@@ -47,11 +51,12 @@ def test_hard_counts_labelled_rows_alone(
         "attention_mask": torch.ones(4, 6, dtype=torch.long),
         "token_type_ids": torch.zeros(4, 6, dtype=torch.long),
         "labels": labels,
-        "labeled": mask,
         "index": torch.arange(4),
     }
     model, stored = tiny_bert(labels=outputs), torch.randn(4, outputs)
-    distiller = Distiller(model, None, stage, task, projection=nn.Identity(), teacher_logits=stored).eval()
+    distiller = Distiller(
+        model, None, stage, task, projection=nn.Identity(), teacher_logits=stored, labeled=mask
+    ).eval()
     terms = distiller(batch)
     with torch.no_grad():
         logits = model(batch["input_ids"]).logits
@@ -116,3 +121,49 @@ def test_soft_counts_answered_rows_alone(
     assert float(soft.detach()) == pytest.approx(expected, rel=1e-5, abs=1e-9)
     soft.backward()
     assert bool(model.classifier.bias.grad.isfinite().all())
+
+
+def test_two_lanes_weigh_labels_and_answers_as_one_does(
+    tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel]
+) -> None:
+    """Few rows have labels, so that the halves of a batch seldom have equally many, and often one has none."""
+    task = _task("classification")
+    encoded = Encoded(
+        input_ids=[np.arange(5, 11) + row for row in range(70)],
+        token_types=[np.zeros(6, dtype=np.int64)] * 70,
+        labels=np.arange(70) % 3,
+        max_length=16,
+        truncated=0,
+    )
+    labeled, answered = torch.arange(70) % 14 == 3, torch.arange(70) % 9 != 2
+    stage = Stage(
+        name="x", description="", teacher="finetuned", data="mixed", mix={"labeled": None, "unlabeled": None},
+        losses={"hard": 2.0, "soft": 1.0}, learning_rate=1e-3,
+    )  # fmt: skip
+    batches = Batches(
+        lengths=encoded.lengths,
+        batch_size=20,
+        seed=2,
+        collate=lambda rows, step: task.collate(encoded, rows, 0) | {"index": torch.as_tensor(rows)},
+    )
+    loop = LoopConfig(learning_rate=1e-3, epochs=3, precision="fp32", seed=5)
+    models, values = [], []
+    before = torch.get_num_threads()
+    for threads in (1, 2):
+        torch.manual_seed(0)
+        model = tiny_bert(labels=3)
+        distiller = Distiller(
+            model, None, stage, task, projection=nn.Identity(), labeled=labeled, answered=answered,
+            teacher_logits=torch.randn(70, 3, generator=torch.Generator().manual_seed(1)),
+        )  # fmt: skip
+        torch.set_num_threads(threads)
+        try:
+            with without_dropout(model):
+                outcome = train(distiller, batches, loop, tmp_path / str(threads), label="x")
+        finally:
+            torch.set_num_threads(before)
+        models.append(model)
+        values.append([(row.values["hard"], row.values["soft"], row.values["loss"]) for row in outcome.history])
+    assert np.allclose(*values, atol=1e-4)
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)

@@ -10,8 +10,10 @@ from torch.nn import functional
 from transformers import BertForSequenceClassification, PreTrainedModel
 
 from common.errors import UserError
-from distill.distiller import Distiller, fitted_projection, without_dropout
-from distill.stages import RECIPES, Stage, scaled, twin_recipe
+from distill.distiller import Distiller, without_dropout
+from distill.projections import fitted_projection
+from distill.recipes import RECIPES, twin_recipe
+from distill.stages import Stage, scaled
 from teacher.data import Example, TaskData
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
@@ -87,7 +89,13 @@ def test_tinybert_layer_losses(
         for b, q, k in pairs:
             gap = own_scores[own - 1][b, :, q, k] - scores[layer - 1][b, :, q, k]
             expected["attention"] += float((gap**2).mean()) / len(pairs)
-    assert {name: float(value.detach()) for name, value in terms.items()} == pytest.approx(expected, rel=1e-4)
+    values = {name: float(value.detach()) for name, value in terms.items()}
+    assert {name: values[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    parts = {name for name in values if name not in expected}
+    assert parts == {"hidden 1", "hidden 2", "attention 1", "attention 2"}
+    for name in ("hidden", "attention"):
+        assert values[f"{name} 1"] + values[f"{name} 2"] == pytest.approx(values[name], rel=1e-6)
+    assert all(distiller.weights[name] == 0 and not terms[name].requires_grad for name in parts)
 
 
 def test_distilbert_task_losses(

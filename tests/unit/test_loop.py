@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import UserError
-from teacher.batches import Batches, bucketed
+from teacher.batches import Batches, bucketed, rounded_up, token_batch_count, token_batches
 from teacher.loop import LoopConfig, Objective, parameter_groups, resolve_precision, train
 
 
@@ -219,3 +219,25 @@ def test_history_reads_as_if_never_stopped(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, 21))
     assert all(row["loss"] == pytest.approx(row["square"] + 0.1 * row["size"], rel=1e-5) for row in rows)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 60, 5000])
+@pytest.mark.parametrize("tokens", [8, 300, 1024])
+def test_batches_by_pieces_hold_every_example_once_and_are_as_many_in_each_epoch(rows: int, tokens: int) -> None:
+    lengths = np.random.default_rng(rows).geometric(0.08, rows) + 2
+    for epoch in range(3):
+        batches = token_batches(lengths, tokens, seed=4, epoch=epoch)
+        assert len(batches) == token_batch_count(lengths, tokens)
+        assert min(map(len, batches)) > 0
+        assert sorted(np.concatenate(batches).tolist()) == list(range(rows))
+
+
+def test_batches_by_pieces_are_of_like_cost_and_length() -> None:
+    lengths = np.random.default_rng(0).geometric(0.08, 20_000) + 2
+    batches = token_batches(lengths, 1024, seed=4, epoch=1)
+    costs = np.array([len(batch) * rounded_up(lengths[batch]).max() for batch in batches])
+    assert np.median(costs) == pytest.approx(1024, rel=0.05)
+    # A batch that crosses from one padded length to the next costs up to twice as much; few do.
+    assert np.percentile(costs, 90) < 1.2 * 1024
+    assert costs.sum() < 1.15 * rounded_up(lengths).sum()
+    assert max(map(len, batches)) > 3 * min(map(len, batches))

@@ -1,9 +1,11 @@
 """Dynamic masking: exact counts, the 80/10/10 split, and what must never be chosen."""
 
+import math
+
 import numpy as np
 import pytest
 
-from teacher.masking import Masked, mask_pieces, prediction_count
+from teacher.masking import Masked, frequency_weights, mask_by_weight, mask_pieces, prediction_count
 
 MASK, VOCABULARY = 4, 1000
 
@@ -88,3 +90,59 @@ def test_few_candidates_and_the_upper_bound() -> None:
     assert len(masked.positions) == 1 and masked.positions[0] in (7, 9)
     long = np.full((4, 400), 9)
     assert len(_mask(long, long > 4, np.full(4, 400), most=20).positions) == 80
+
+
+def _by_weight(ids: np.ndarray, weights: np.ndarray, seed: int) -> Masked:
+    rng = np.random.default_rng(seed)
+    return mask_by_weight(ids, weights, int((ids != 0).sum()), rng, mask=MASK, vocabulary=VOCABULARY)
+
+
+def test_frequency_weights_are_the_published_ones() -> None:
+    weights = frequency_weights(np.array([50, 0, 1, 7, 1000]), specials=[0, 2])
+    assert weights.tolist() == pytest.approx([0.0, 1.0, 0.0, 7**-0.7, 1000**-0.7])
+
+
+def test_a_batch_has_exactly_its_count_and_no_specials() -> None:
+    ids, _, lengths = _batch(np.random.default_rng(5), 32, 48)
+    weights = frequency_weights(np.bincount(ids.reshape(-1), minlength=VOCABULARY), specials=range(5))
+    masked = _by_weight(ids, weights, seed=0)
+    assert len(set(masked.positions.tolist())) == len(masked.positions) == math.ceil(0.15 * lengths.sum())
+    assert (np.diff(masked.positions) > 0).all()
+    assert (masked.labels == ids.reshape(-1)[masked.positions]).all() and masked.labels.min() > 4
+    untouched = np.delete(masked.ids.reshape(-1), masked.positions)
+    assert (untouched == np.delete(ids.reshape(-1), masked.positions)).all()
+    few = np.array([[2, 9, 3, 0]])
+    assert _by_weight(few, weights, seed=0).positions.tolist() == [1]
+    assert _by_weight(np.array([[2, 3, 0, 0]]), weights, seed=0).positions.tolist() == []
+
+
+def test_rare_pieces_are_masked_as_often_as_one_draw_after_another_masks_them() -> None:
+    """Over 100,000 tokens, against numpy's draws without replacement, one at a time."""
+    rng = np.random.default_rng(6)
+    shares = np.array([0.5, 0.25, 0.12, 0.08, 0.03, 0.015, 0.005])
+    batches = [10 + rng.choice(len(shares), size=(32, 64), p=shares) for _ in range(50)]
+    counts = np.bincount(np.concatenate([batch.reshape(-1) for batch in batches]), minlength=VOCABULARY)
+    assert counts.sum() > 100_000
+    weights = frequency_weights(counts, specials=range(5))
+    ours, slow = np.zeros(VOCABULARY), np.zeros(VOCABULARY)
+    for number, ids in enumerate(batches):
+        masked = _by_weight(ids, weights, seed=number)
+        ours += np.bincount(masked.labels, minlength=VOCABULARY)
+        odds = weights[ids.reshape(-1)]
+        drawn = rng.choice(ids.size, size=len(masked.labels), replace=False, p=odds / odds.sum())
+        slow += np.bincount(ids.reshape(-1)[drawn], minlength=VOCABULARY)
+    assert ours.sum() == slow.sum() == 50 * math.ceil(0.15 * 32 * 64)
+    for piece in range(10, 17):
+        share = slow[piece] / counts[piece]
+        deviation = np.sqrt(2 * counts[piece] * share * (1 - share))
+        assert abs(ours[piece] - slow[piece]) < 4.5 * max(deviation, 1.0), piece
+    rates = ours[10:17] / counts[10:17]
+    assert (np.diff(rates) > 0).all() and rates[-1] > 3 * rates[0]
+
+
+def test_what_replaces_weighted_pieces_is_80_10_10() -> None:
+    ids = np.random.default_rng(7).integers(5, VOCABULARY, size=(500, 128))
+    masked = _by_weight(ids, np.ones(VOCABULARY), seed=1)
+    now = masked.ids.reshape(-1)[masked.positions]
+    assert (now == MASK).mean() == pytest.approx(0.8, abs=0.02)
+    assert (now == masked.labels).mean() == pytest.approx(0.1, abs=0.012)

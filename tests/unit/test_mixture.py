@@ -1,10 +1,10 @@
 """Several sets as one: who is drawn how often, and who has labels."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 
 from distill.mixture import Mixture, apportion, mixed_batches, mixture
 from teacher.data import Example, TaskData
@@ -74,7 +74,7 @@ def test_apportioned_numbers_add_up_and_are_near_their_shares(total: int, shares
     assert all(abs(count - total * share) < 1 for count, share in zip(counts, shares, strict=True))
 
 
-def test_batches_say_which_rows_have_labels_and_where_they_stand() -> None:
+def test_batches_say_where_their_rows_stand_in_the_mixture() -> None:
     mixed = _mixture((6, 9), (2.0, 1.0))
     batches = mixed_batches(mixed, _task(), 0, batch_size=4, seed=1)
     assert batches.steps_per_epoch == 4
@@ -83,7 +83,9 @@ def test_batches_say_which_rows_have_labels_and_where_they_stand() -> None:
     for indices in plan:
         batch = batches.collate(indices, 0)
         assert batch["index"].tolist() == list(indices)
-        assert batch["labeled"].tolist() == [index < 6 for index in indices]
+        assert mixed.labeled[indices].tolist() == [index < 6 for index in indices]
         assert batch["labels"].tolist() == [int(index >= 6) for index in indices]
         assert batch["attention_mask"].sum(1).tolist() == [mixed.encoded.lengths[index] for index in indices]
-        assert torch.equal(batch["input_ids"][:, 0] >= 10, ~batch["labeled"])
+        assert (batch["input_ids"][:, 0] < 10).tolist() == mixed.labeled[indices].tolist()
+    with pytest.raises(ValueError, match="counted in examples"):
+        dataclasses.replace(batches, tokens=100)

@@ -111,7 +111,7 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     ({"teacher_layers": (-1, 0)}, "rising"),
     ({"embedding": 8}, "embedding are for the albert family only"),
     ({"family": "albert"}, "embedding is None.*sharing is None"),
-    ({"family": "albert", "embedding": 16, "sharing": "attention"}, "unknown sharing mode 'attention'"),
+    ({"family": "albert", "embedding": 16, "sharing": "atention"}, "did you mean 'attention'"),
     ({"family": "albert", "embedding": 16, "sharing": 3}, "3 groups do not divide 2 layers"),
     ({"family": "albert", "embedding": 16, "sharing": "none", "teacher_layers": (0, 1, 2)}, "2 groups do not share"),
 ]

@@ -12,7 +12,9 @@ import pytest
 from unit import record_factory
 
 from common.errors import UserError
+from reports import details, tables
 from reports.build import build_reports, command
+from reports.cells import in_order, measured_card
 from reports.notices import notices
 from reports.record import AugmentedText, Interval, ModelCard, Record, TransferCard
 from reports.verdicts import headlines, remarks, twin_effects
@@ -551,3 +553,28 @@ def test_a_run_without_a_teacher_and_with_texts_of_its_own_has_a_page(tmp_path: 
         ["augmented", "proposed by a model", "12,345"],
         ["unlabeled", "text without labels from more.txt", "7"],
     ]
+
+
+def test_a_schedule_is_written_in_words() -> None:
+    record = record_factory.rich()
+    student = record.model("tiny")
+    stage = replace(student.stages[0], losses={"hard": 0.5, "soft": 1.0}, schedules={"soft": "1 to 0, linear"})
+    changed = replace(record, models=(replace(student, stages=(stage,)),))
+    assert details.stages(changed, {}).rows[0][2].text == "0.5 hard, soft from 1 to 0, linear"
+
+
+def test_students_of_several_recipes_share_a_twin() -> None:
+    """The twin stands below the last of them, each is judged against it, and it costs what they cost."""
+    record = record_factory.rich()
+    teacher, student, twin = (record.model(name) for name in ("teacher", "tiny", "tiny without distillation"))
+    twin = replace(twin, speed=None)
+    students = tuple(replace(student, name=f"tiny ({recipe})", student="tiny") for recipe in ("fast", "pkd"))
+    several = replace(record, models=(teacher, twin, *students))
+    assert [card.name for card in in_order(several)] == ["teacher", "tiny (fast)", "tiny (pkd)", twin.name]
+    assert [(effect.student.name, effect.twin) for effect in twin_effects(several)] == [
+        ("tiny (fast)", twin),
+        ("tiny (pkd)", twin),
+    ]
+    assert measured_card(several, twin) is students[0]
+    row = next(row for row in tables.summary(several, {}).rows if row[0].text == twin.name)
+    assert any(field.text == "as tiny (fast)" for field in row)

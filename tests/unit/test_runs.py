@@ -42,6 +42,16 @@ def test_resume_by_name_says_what_changed(tmp_path: Path) -> None:
         open_run(_config(tmp_path, name="mine"), "pydocs")
 
 
+def test_data_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
+    before = {"--task": "1", "--unlabeled": "2"}
+    for name in (None, "mine"):
+        folder = open_run(_config(tmp_path, name=name), "pydocs", before)
+        again = _config(tmp_path, name=name, resume=True)
+        assert open_run(again, "pydocs", dict(before)) == folder
+        with pytest.raises(UserError, match=rf"data of --unlabeled changed after .*{folder.name}"):
+            open_run(again, "pydocs", before | {"--unlabeled": "3"})
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")

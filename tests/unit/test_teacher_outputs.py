@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from distill.stages import RECIPES, outputs_recipe, refuse_layers
+from distill.fit import refuse_layers
+from distill.recipes import RECIPES, outputs_recipe
 from distill.teacher_outputs import TeacherOutputs, read_outputs
 from teacher.data import Example, TaskData
 
@@ -112,7 +113,7 @@ def test_missing_texts_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_layers_are_refused_where_there_are_none() -> None:
-    refuse_layers("tiny", outputs_recipe())
-    for name, term in (("tiny", "embedding"), ("distil", "cosine")):
-        with pytest.raises(UserError, match=rf"student {name}: .*{term}"):
-            refuse_layers(name, RECIPES[name]())
+    refuse_layers("fast", "tiny", outputs_recipe())
+    for name, term in (("tiny", "embedding"), ("distil", "cosine"), ("minilmv2", "relations")):
+        with pytest.raises(UserError, match=rf"recipe {name}, .* student albert: .*{term}.*leave --recipe out"):
+            refuse_layers(name, "albert", RECIPES[name]())

@@ -8,7 +8,9 @@ import pytest
 
 from common.errors import UserError
 from distill.augment import Augmented
-from distill.stages import RECIPES, Stage, twin_recipe
+from distill.recipes import RECIPES, twin_recipe
+from distill.stages import Stage
+from distill.transfer import digests
 from distill.transfer_options import TransferOptions
 from distill.transfer_sets import read_examples, stored_set, write_set
 from distill.transfer_stages import on_sets
@@ -84,6 +86,18 @@ def test_options_that_do_not_go_together(options: dict, message: str) -> None:
         TransferOptions(**options)
 
 
+def test_files_that_a_run_reads_are_known_by_what_is_in_them(texts: Path, tmp_path: Path) -> None:
+    options = TransferOptions(unlabeled=texts, teacher_outputs=tmp_path / "outputs.csv")
+    (tmp_path / "outputs.csv").write_text("text,a,b\n")
+    before = digests(options)
+    assert list(before) == ["--unlabeled", "--teacher-outputs"]
+    texts.write_text("two\n")
+    after = digests(options)
+    assert after["--teacher-outputs"] == before["--teacher-outputs"]
+    assert after["--unlabeled"] != before["--unlabeled"]
+    assert digests(TransferOptions()) == {}
+
+
 def _stages(student: str, options: TransferOptions, kind: str = "classification") -> dict[str, Stage]:
     return {stage.name: stage for stage in on_sets(student, RECIPES[student](), options, kind)}
 
@@ -138,4 +152,4 @@ def test_a_twin_has_as_many_steps_as_stages_on_larger_sets() -> None:
     sizes = {"labeled": 320, "augmented": 800}
     options = {"seed": 0, "precision": "fp32", "checkpoint_every": 10}
     expected = sum(stage.loop(examples=800, **options).steps or 0 for stage in stages[1:])
-    assert twin_recipe(stages, sizes)[0].loop(examples=320, **options).steps == expected
+    assert twin_recipe(stages, sizes=sizes)[0].loop(examples=320, **options).steps == expected

@@ -1,0 +1,102 @@
+"""Which recipes make a student, whether they can, and which of several is better."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from transformers import PretrainedConfig
+
+from distill.config import RunConfig
+from distill.evaluate import difference
+from distill.fit import check_recipe, refuse_layers
+from distill.job import Job
+from distill.recipes import recipe_for
+from distill.shapes import fitting, planned_student
+from distill.stages import Stage, equalised, scaled
+from distill.transfer_stages import on_sets
+from reports.record import Interval
+from reports.words import metric_style
+from students.presets import StudentConfig
+from teacher.prepare import Prepared
+
+Recipes = dict[str, tuple[Stage, ...]]
+"""Name to stages."""
+
+
+def chosen_recipes(
+    config: RunConfig, kind: str, name: str, student: StudentConfig, teacher: PretrainedConfig
+) -> Recipes:
+    """The recipes asked for the student called `name`, as long as the budget makes them, on the sets there are.
+
+    `kind`: of the task.
+
+    Raises:
+        UserError: stages that compare layers of a teacher without, or labels of examples without.
+    """
+    options, outputs = config.distilling, config.transfer.teacher_outputs is not None
+    recipes: Recipes = {}
+    for recipe in options.recipes:
+        stages = scaled(recipe_for(recipe, name, outputs=outputs), options.budget)
+        if outputs:
+            refuse_layers(recipe, name, stages)
+        stages = on_sets(name, fitting(stages, student, teacher), config.transfer, kind)
+        recipes[recipe] = tuple(
+            dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
+            for stage in stages
+        )
+    return recipes
+
+
+def on_equal_steps(recipes: Recipes, sizes: Mapping[str, int]) -> Recipes:
+    """Several recipes with as many steps in all as the first, on sets of these sizes; one alone as it is."""
+    if len(recipes) == 1:
+        return recipes
+    return dict(zip(recipes, equalised(list(recipes.values()), sizes), strict=True))
+
+
+def check_recipes(config: RunConfig, kind: str, teacher: PretrainedConfig) -> tuple[str, ...]:
+    """What a reader should know of the students and recipes asked for, with such a teacher on a task of this kind.
+
+    Raises:
+        UserError: what cannot be done, with the way out.
+    """
+    notes: dict[str, None] = {}
+    for name in config.students:
+        student = planned_student(
+            name, teacher, config.shape, start=config.distilling.start, folder=config.distilling.student_from
+        )
+        for recipe, stages in chosen_recipes(config, kind, name, student, teacher).items():
+            notes |= dict.fromkeys(check_recipe(recipe, stages, student, teacher))
+    return tuple(notes)
+
+
+def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
+    """Seed to a model's predictions on the evaluation split."""
+    return {job.seed: prepared.task.decode(np.load(job.answers)) for job in seeds}
+
+
+def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared) -> list[str]:
+    """One sentence for every further recipe of a student: its difference to the student's first.
+
+    `rows` has the seeds of every model, in order.
+    """
+    notes = []
+    references = prepared.splits["evaluate"].labels
+    firsts: dict[str, Sequence[Job]] = {}
+    for seeds in rows:
+        if seeds[0].twin:
+            continue
+        first = firsts.setdefault(seeds[0].student.name, seeds)
+        if first is not seeds:
+            own, other = (list(answers(jobs, prepared).values()) for jobs in (seeds, first))
+            words = _in_words(difference(prepared.task, own, other, references), prepared.task.data.metric)
+            notes.append(f"{seeds[0].row} against {first[0].row}, on as many steps: {words}.")
+    return notes
+
+
+def _in_words(interval: Interval, metric: str) -> str:
+    style = metric_style(metric)
+    unit = " points of" if style.percent else " in"
+    level = f"{interval.level * 100:g} % interval {style.interval(interval)}"
+    seen = ", which includes zero: no difference is seen" if interval.low <= 0 <= interval.high else ""
+    return f"{style.signed(interval.difference)}{unit} {style.label} ({level}{seen})"

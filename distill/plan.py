@@ -1,0 +1,58 @@
+"""What a run trains: every student by every recipe, its twin, every seed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from distill.config import RunConfig
+from distill.contest import chosen_recipes, on_equal_steps
+from distill.job import Job
+from distill.recipes import twin_recipe
+from distill.shapes import check_positions, planned_student
+from distill.stages import steps_of
+from students.general import check_same_pieces
+from students.presets import StudentConfig
+from teacher.finetune import Teacher
+
+
+def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig]:
+    """Every student in the shape that its teacher gives it, or that it has in the folder it starts from."""
+    start, folder = config.distilling.start, config.distilling.student_from
+    if folder is not None:
+        check_same_pieces(folder, teacher.prepared.tokenizer)
+        check_positions(folder, teacher.prepared.max_length)
+    return {
+        name: planned_student(name, teacher.model.config, config.shape, start=start, folder=folder)
+        for name in config.students
+    }
+
+
+def plan(
+    config: RunConfig, teacher: Teacher, students: Mapping[str, StudentConfig], sizes: Mapping[str, int], run: Path
+) -> list[Job]:
+    """Every student by every recipe, its twin without distillation, every seed; `sizes`: set to its examples."""
+    jobs: list[Job] = []
+    kind = teacher.prepared.task.kind
+    for name, student in students.items():
+        recipes = on_equal_steps(chosen_recipes(config, kind, name, student, teacher.model.config), sizes)
+        several = len(recipes) > 1
+        kinds = [
+            (recipe if several else None, f"{name}-{recipe}" if several else name, stages, False)
+            for recipe, stages in recipes.items()
+        ]
+        if config.distilling.twins:
+            first = next(iter(recipes.values()))
+            twin = twin_recipe(first, steps=steps_of(first, sizes) if several else None, sizes=sizes)
+            kinds.append((None, f"{name}-twin", twin, True))
+        jobs += [
+            Job(
+                student=student,
+                recipe=recipe,
+                stages=stages,
+                seed=seed,
+                twin=twin,
+                folder=run / folder / f"seed-{seed}",
+            )
+            for seed in range(config.distilling.seeds)
+            for recipe, folder, stages, twin in kinds
+        ]
+    return jobs

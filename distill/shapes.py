@@ -1,0 +1,66 @@
+"""The students of a run before anything is trained: their shape and start, and stages that fit them."""
+
+import dataclasses
+from pathlib import Path
+
+from transformers import PretrainedConfig
+
+from common.errors import UserError
+from distill.layers import layer_map
+from distill.stages import Stage
+from students.build import check_student
+from students.general import folder_configuration, student_from
+from students.presets import StudentConfig, student_preset
+from students.shape import ShapeOptions, reshaped
+
+
+def planned_student(
+    name: str, teacher: PretrainedConfig, shape: ShapeOptions, *, start: str | None, folder: Path | None = None
+) -> StudentConfig:
+    """The student called `name` for a teacher of this configuration; with a `folder` the one that lies there.
+
+    Raises:
+        UserError: a shape that cannot be, or cannot start in the way asked for.
+    """
+    preset = student_preset(name, teacher)
+    if folder is not None:
+        return student_from(folder, name=name, family=preset.family)
+    student = reshaped(preset, teacher, shape, start)
+    check_student(student, teacher)
+    return student
+
+
+def check_positions(folder: Path, length: int) -> None:
+    """Raise UserError where the student in `folder` cannot read texts of `length` pieces."""
+    positions = folder_configuration(folder).max_position_embeddings
+    if positions < length:
+        raise UserError(f"--student-from {folder} reads {positions} pieces at most: use --max-length {positions}")
+
+
+def fitting(stages: tuple[Stage, ...], student: StudentConfig, teacher: PretrainedConfig) -> tuple[Stage, ...]:
+    """The stages of a recipe for this student.
+
+    One that comes from general text does not learn from it again; one deeper than its teacher gets a map that gives
+    several of its layers the same teacher layer.
+    """
+    if student.start == "general":
+        stages = tuple(stage for stage in stages if stage.data != "text")
+    if student.layers <= teacher.num_hidden_layers:
+        return stages
+    layers = deep_map(student.layers, teacher.num_hidden_layers)
+    return tuple(dataclasses.replace(stage, layers=layers) if stage.needs("mapped") else stage for stage in stages)
+
+
+def any_depth(name: str, students: int, teachers: int) -> tuple[int, ...]:
+    """`layer_map`, in which "uniform" also serves a student that is deeper than its teacher."""
+    deep = name == "uniform" and students > teachers
+    return layer_map(deep_map(students, teachers) if deep else name, students, teachers)
+
+
+def deep_map(students: int, teachers: int) -> str:
+    """An explicit layer map for a student at least as deep as its teacher: g(m) = m N / M, rounded up.
+
+    >>> deep_map(6, 4), deep_map(4, 2)
+    ('1,2,2,3,4,4', '1,1,2,2')
+    """
+    return ",".join(str(-(-layer * teachers // students)) for layer in range(1, students + 1))

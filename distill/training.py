@@ -1,0 +1,205 @@
+"""One student trained once: its stages in order, each resumable, and its answers to the evaluation split."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from common.artifact import CardText, save
+from common.files import new_folder, write_json
+from common.progress import say
+from distill.distiller import Distiller, without_dropout
+from distill.job import Job, Shared
+from distill.journal import Journal
+from distill.layers import layer_map
+from distill.mixture import MixedBatches, mixed_batches, mixture
+from distill.projections import fitted_projection, width
+from distill.stages import Stage
+from distill.text import MOST_DOCUMENTS, documents_for, pieces, text_batches
+from distill.transfer_sets import with_sets
+from students.activations import gather_activations
+from students.albert import sharing_note
+from students.build import build_student
+from teacher.batches import Batches
+from teacher.checkpoint import Checkpoints
+from teacher.head import standardised_head
+from teacher.loop import Outcome, resolve_precision, train
+from teacher.prepare import Prepared, predict_logits, prepare
+from teacher.rows import only_rows
+from teacher.sources import load_for_task
+from teacher.tasks import task_for
+
+SPLITS = {"labeled": "train"}
+"""Set of examples to the split that holds it, where that has another name."""
+
+
+def run_job(job: Job, shared: Shared) -> None:
+    """Train, save the model folder, and write the answers; what an earlier sitting finished is not done again."""
+    if job.finished:
+        return
+    task = task_for(shared.data)
+    teacher = load_for_task(shared.teacher, task, seed=0)
+    prepared = prepare(task, teacher.tokenizer, shared.max_length)
+    student = _first_weights(job, teacher.model, prepared)
+    wanted = {name for stage in job.stages for name in stage.sets if name in shared.sets}
+    prepared = with_sets(prepared, {name: shared.sets[name] for name in sorted(wanted)})
+    for stage in job.stages:
+        _run_stage(stage, job, student, teacher.model, prepared, shared)
+    logits = predict_logits(student, prepared, "evaluate")
+    value = prepared.metrics(logits, "evaluate")[task.data.metric]
+    save(
+        student,
+        teacher.tokenizer,
+        job.model_folder,
+        replace=True,
+        card=CardText(
+            title=f"{task.data.name}: {job.student.name}",
+            description=_describe(job),
+            teacher=shared.teacher_origin,
+            task=task.data.name,
+            quality={f"{task.data.metric} (evaluate, n = {len(logits):,})": value},
+        ),
+    )
+    with new_folder(job.folder / "answers") as target:
+        np.save(target / "evaluate.npy", logits)
+    for stage in job.stages:
+        Checkpoints.clear(job.folder / stage.name)
+    write_json(job.folder / "job.json", {"seed": job.seed, task.data.metric: value})
+
+
+def _describe(job: Job) -> str:
+    return " ".join(filter(None, (*(stage.description for stage in job.stages), sharing_note(job.student))))
+
+
+def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:
+    """The student before training; what it is cut or factorised by is seen on the first training texts."""
+    activations = gather_activations(teacher, _sample(prepared, 8)) if job.student.start in ("prune", "svd") else None
+    return build_student(job.student, teacher, seed=job.seed, activations=activations)
+
+
+def _sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
+    """The first training examples in `count` batches of 32."""
+    encoded = prepared.splits["train"]
+    rows = range(min(len(encoded), 32 * count))
+    return [prepared.task.collate(encoded, rows[start : start + 32], prepared.pad) for start in range(0, len(rows), 32)]
+
+
+def _run_stage(
+    stage: Stage, job: Job, student: PreTrainedModel, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared
+) -> None:
+    """Train `student` in place, or load what the finished stage left."""
+    folder = job.folder / stage.name
+    if (folder / "stage.json").is_file():
+        _load(student, folder)
+        return
+    teacher = _teacher_of(stage, finetuned, prepared, shared)
+    batches, ids = _batches(stage, job, prepared, shared)
+    distiller = _distiller(stage, student, teacher, prepared, batches, shared, folder)
+    precision = resolve_precision(shared.precision)
+    undropped = contextlib.nullcontext() if stage.dropout else without_dropout(student)
+    with only_rows(student, ids), undropped, standardised_head(student, prepared.task):
+        outcome = train(
+            distiller,
+            batches,
+            stage.loop(
+                examples=len(batches.lengths),
+                seed=job.seed,
+                precision=precision,
+                checkpoint_every=shared.checkpoint_every,
+            ),
+            folder,
+            label=f"{job.name}: {stage.name}",
+            evaluate=(lambda: prepared.score(student, "select", precision)) if stage.select else None,
+        )
+    _finish(student, outcome, folder, examples=len(batches.lengths))
+
+
+def _distiller(
+    stage: Stage,
+    student: PreTrainedModel,
+    teacher: PreTrainedModel,
+    prepared: Prepared,
+    batches: Batches,
+    shared: Shared,
+    folder: Path,
+) -> Distiller:
+    """What the stage trains; `folder` is the stage's."""
+    logits = _teacher_logits(stage.sets, shared) if "soft" in stage.losses else None
+    return Distiller(
+        student,
+        teacher if stage.layered else None,
+        stage,
+        prepared.task,
+        projection=_projection(stage, student, teacher, prepared) if stage.needs("hidden") else torch.nn.Identity(),
+        teacher_logits=logits,
+        labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
+        answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
+        sample=_first(batches, 4) if stage.layers == "nearest" else (),
+        journal=Journal(folder),
+        norms=shared.gradient_norms,
+    )
+
+
+def _teacher_logits(sets: Sequence[str], shared: Shared) -> torch.Tensor:
+    """(n, outputs): the teacher's logits on these sets, one after the other."""
+    return torch.from_numpy(np.concatenate([np.load(shared.teacher_logits[name]) for name in sets]))
+
+
+def _teacher_of(stage: Stage, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared) -> PreTrainedModel:
+    if stage.teacher != "pretrained":
+        return finetuned
+    if shared.pretrained is None:
+        say(f"{stage.name}: this teacher came fine-tuned, there is none before that: the fine-tuned one is used")
+        return finetuned
+    return load_for_task(shared.pretrained, prepared.task, seed=0).model
+
+
+def _projection(
+    stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, prepared: Prepared
+) -> torch.nn.Module:
+    if width(student) == width(teacher):
+        return torch.nn.Identity()
+    layers = layer_map(stage.layers, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
+    return fitted_projection(student, teacher, _sample(prepared, 8), layers, shared=stage.projection == "shared")
+
+
+def _first(batches: Batches, count: int) -> list[dict[str, torch.Tensor]]:
+    """The first examples of a stage in `count` batches of 32."""
+    rows = range(min(len(batches.lengths), 32 * count))
+    return [batches.collate(rows[start : start + 32], 0) for start in range(0, len(rows), 32)]
+
+
+def _batches(stage: Stage, job: Job, prepared: Prepared, shared: Shared) -> tuple[Batches, torch.Tensor]:
+    """The stage's batches, and the piece ids that occur in them."""
+    if stage.data == "train":
+        return prepared.batches("train", stage.batch_size, job.seed), prepared.occurring("train", "select")
+    if stage.sets:
+        splits = {name: SPLITS.get(name, name) for name in stage.sets}
+        mixed = mixture({name: prepared.splits[split] for name, split in splits.items()}, stage.mix)
+        batches = mixed_batches(mixed, prepared.task, prepared.pad, batch_size=stage.batch_size, seed=job.seed)
+        return batches, prepared.occurring(*splits.values(), "select")
+    wanted = stage.steps * stage.batch_size if stage.steps else None
+    documents = documents_for(shared.text, shared.data, wanted or MOST_DOCUMENTS)
+    sequences = pieces(documents, prepared.tokenizer, shared.text_length)[:wanted]
+    ids = torch.from_numpy(np.unique(np.concatenate([*sequences, [prepared.pad]])))
+    return text_batches(sequences, prepared.pad, batch_size=stage.batch_size, seed=job.seed), ids
+
+
+def _finish(student: PreTrainedModel, outcome: Outcome, folder: Path, *, examples: int) -> None:
+    with new_folder(folder / "final") as target:
+        save_file(
+            {name: value.detach().contiguous() for name, value in student.named_parameters()},
+            target / "weights.safetensors",
+        )
+    write_json(folder / "stage.json", outcome.summary() | {"examples": examples})
+
+
+def _load(student: PreTrainedModel, folder: Path) -> None:
+    weights = load_file(folder / "final" / "weights.safetensors")
+    with torch.no_grad():
+        for name, parameter in student.named_parameters():
+            parameter.copy_(weights[name])

@@ -1,0 +1,160 @@
+"""One optimizer step's forward and backward, in as many threads ("lanes") as pay.
+
+At the sizes of this product a second torch thread inside every operation brings a fifth; two halves of a batch, each in
+a Python thread whose operations run in one torch thread, bring more, since torch releases the interpreter while it
+computes. Gradients meet in the parameters: the sum of two does not depend on which comes first, so two lanes end with
+the same bits every time. Three would not, hence there are never more.
+"""
+
+import concurrent.futures
+import contextlib
+import contextvars
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from common.errors import UserError
+from teacher.batches import Batches
+from teacher.dropout import drawing
+
+_lane: contextvars.ContextVar[int] = contextvars.ContextVar("lane", default=0)
+
+LANES = 2
+SMALLEST = 8
+"""Examples that a lane should have: below, a batch is not worth cutting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Examples that pass through the model together."""
+
+    indices: np.ndarray
+    number: int
+    """Of all parts of the run: seeds what is drawn for it."""
+    share: float
+    """Of the batch it is cut from: the weight of its means."""
+    batch: np.ndarray
+    """All examples of that batch."""
+
+
+def current_lane() -> int:
+    """Which part of a batch this thread is at, from 0: an objective that writes something down does so in one."""
+    return _lane.get()
+
+
+def lanes_for(accelerator: Accelerator, batch_size: int) -> int:
+    """How many lanes: two where one process has a CPU with two threads or more and the batch is large enough."""
+    alone = accelerator.num_processes == 1 and accelerator.device.type == "cpu"
+    return LANES if alone and torch.get_num_threads() >= LANES and batch_size >= LANES * SMALLEST else 1
+
+
+def cut(indices: np.ndarray, number: int, lanes: int) -> list[Part]:
+    """A batch in at most `lanes` parts of like length: examples that stood side by side go to different parts.
+
+    >>> [(part.indices.tolist(), part.number, part.share) for part in cut(np.array([5, 6, 7, 8]), 3, 2)]
+    [([5, 7], 6, 0.5), ([6, 8], 7, 0.5)]
+    """
+    pieces = [indices[lane::lanes] for lane in range(lanes)]
+    return [
+        Part(indices=piece, number=number * lanes + lane, share=len(piece) / len(indices), batch=indices)
+        for lane, piece in enumerate(pieces)
+        if len(piece)
+    ]
+
+
+class Stepper:
+    """Runs forward and backward of batches; gradients add up in the parameters.
+
+    Args:
+        accelerator: of the loop.
+        model: the objective, prepared by the accelerator.
+        weights: loss term to its weight.
+        shares: of a part's examples and its batch's, the terms whose share is another than that of the examples.
+        batches: where examples come from.
+        precision: "fp32" or "bf16".
+        seed: of dropout.
+        label: of the stage, for messages.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        model: nn.Module,
+        weights: Mapping[str, float],
+        shares: Callable[[np.ndarray, np.ndarray], Mapping[str, float]],
+        batches: Batches,
+        *,
+        precision: str,
+        seed: int,
+        label: str,
+    ) -> None:
+        self._accelerator, self._model, self._batches = accelerator, model, batches
+        self._weights, self._shares = weights, shares
+        self._bf16, self._seed, self._label = precision == "bf16", seed, label
+        self._lanes = lanes_for(accelerator, batches.batch_size)
+        self._threads = torch.get_num_threads()
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._lanes, initializer=self._start_lane)
+
+    def close(self) -> None:
+        """End the lanes, and give the caller its threads back."""
+        self._pool.shutdown()
+        torch.set_num_threads(self._threads)
+
+    def step(self, batches: Sequence[np.ndarray], step: int) -> dict[str, float]:
+        """Forward and backward of an optimizer step; the mean of every term and of the weighted total, "loss".
+
+        Raises:
+            UserError: the first term that is not finite, by name and step.
+        """
+        sums: dict[str, float] = {}
+        for position, indices in enumerate(batches):
+            parts = cut(indices, step * len(batches) + position, self._lanes)
+            # Gradients of several processes meet once a step, with the last batch.
+            last = position == len(batches) - 1
+            with contextlib.nullcontext() if last else self._accelerator.no_sync(self._model):
+                for values in self._run(parts, step):
+                    for name, value in values.items():
+                        sums[name] = sums.get(name, 0.0) + value / len(batches)
+        return sums
+
+    def _run(self, parts: Sequence[Part], step: int) -> Iterable[dict[str, float]]:
+        if len(parts) == 1:
+            return [self._part(parts[0], step)]
+        return list(self._pool.map(lambda part: self._part(part, step), parts))
+
+    def _part(self, part: Part, step: int) -> dict[str, float]:
+        """What the part adds to the batch's terms and to their weighted sum, "loss"."""
+        device = self._accelerator.device
+        batch = self._batches.collate(part.indices.tolist(), part.number)
+        batch = {name: tensor.to(device) for name, tensor in batch.items()}
+        process = self._accelerator.process_index
+        _lane.set(part.number % self._lanes)
+        with (
+            drawing(self._seed, part.number, process),
+            torch.autocast(device.type, torch.bfloat16, enabled=self._bf16),
+        ):
+            terms = self._model(batch)
+        shares = dict.fromkeys(terms, part.share) | dict(self._shares(part.indices, part.batch))
+        weighted = (self._weights[name] * shares[name] * term for name, term in terms.items())
+        loss = sum(weighted, start=torch.zeros((), device=device))
+        values = {name: float(term.detach()) for name, term in {**terms, "loss": loss}.items()}
+        _refuse_non_finite(values, self._label, step)
+        self._accelerator.backward(loss)
+        return {name: shares.get(name, 1.0) * value for name, value in values.items()}
+
+    def _start_lane(self) -> None:
+        torch.set_num_threads(max(1, self._threads // self._lanes))
+
+
+def _refuse_non_finite(values: Mapping[str, float], label: str, step: int) -> None:
+    bad = [name for name, value in values.items() if not math.isfinite(value)]
+    if bad:
+        raise UserError(
+            f"{label}: the loss term {bad[0]!r} is {values[bad[0]]} at step {step + 1}. The last checkpoint is kept; "
+            "lower the learning rate, use --precision fp32, or look at the examples of that step"
+        )

@@ -1,0 +1,47 @@
+"""Several recipes for one student, from the command to the report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from common.command import run_command
+from distill import comparison
+from distill.config import RunConfig
+from distill.run import main
+from reports.cells import in_order
+from reports.record import Record, Speed
+
+
+def test_recipes_are_compared_on_equal_steps_in_one_report(
+    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Timing and memory have tests of their own, and take longer than all the training here.
+    unmeasured = Speed(latency=(), peak_memory_bytes=None)
+    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, unmeasured))
+    options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
+    options += ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
+    options += ["--recipe", "distilbert,pkd,minilmv2", "--student", "distil", "--gradient-norms"]
+    assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == 0
+    (path,) = (tmp_path / "runs").glob("*/record.json")
+    assert path.parent.name == "reviews-distil-distilbert-pkd-minilmv2"
+    record = Record.load(path)
+    students = [f"distil ({recipe})" for recipe in ("distilbert", "pkd", "minilmv2")]
+    names = [card.name for card in in_order(record)]
+    assert names == ["teacher", *students, "distil without distillation", "TF-IDF + logistic regression"]
+    steps = {card.name: sum(stage.steps for stage in card.stages) for card in record.models}
+    assert {steps[name] for name in (*students, "distil without distillation")} == {18}
+    for name in students[1:]:
+        assert any(note.startswith(f"{name} against {students[0]}, on as many steps: ") for note in record.notes)
+    card = record.model("distil (minilmv2)")
+    assert (path.parent / "distil-minilmv2" / "seed-0" / "model" / "config.json").is_file()
+    assert card.quality.against_twin is not None
+    curves = {curve.name for curve in card.curves if curve.stage == "relations"}
+    assert {"relations", "gradient norm relations"} <= curves
+    assert "relations value" not in curves
+    history = path.parent / "distil-minilmv2" / "seed-0" / "relations" / "history.jsonl"
+    row = json.loads(history.read_text().splitlines()[0])
+    assert row["relations"] == pytest.approx(sum(row[f"relations {part}"] for part in ("query", "key", "value")))
+    page = (tmp_path / "reports" / f"{record.name}.html").read_text(encoding="utf-8")
+    assert all(name in page for name in students)
+    assert "on as many steps" in page
