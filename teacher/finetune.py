@@ -50,18 +50,19 @@ class Supervised(Objective):
 
 
 def finetune(
-    model: PreTrainedModel, prepared: Prepared, config: LoopConfig, batch_size: int, folder: Path, *, label: str
+    model: PreTrainedModel, prepared: Prepared, config: LoopConfig, options: FinetuneOptions, folder: Path
 ) -> Outcome:
     """Train `model` in place on the split "train", keeping the weights that do best on "select"."""
+    batches = prepared.batches("train", options.teacher_batch, config.seed, tokens=options.teacher_batch_tokens)
     precision = resolve_precision(config.precision)
     ids = prepared.occurring("train", "select")
     with training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task):
         return train(
             Supervised(model, prepared.task),
-            prepared.batches("train", batch_size, config.seed),
+            batches,
             config,
             folder,
-            label=label,
+            label="teacher",
             evaluate=lambda: prepared.score(model, "select", precision),
         )
 
@@ -123,22 +124,36 @@ def ready_teacher(
         seed=options.teacher_seed,
         checkpoint_every=checkpoint_every,
     )
-    return _train_teacher(loaded, prepared, config, options.teacher_batch, folder, source=source, key=key)
+    return _train_teacher(loaded, prepared, config, options, folder, source=source, key=key)
 
 
 def _train_teacher(
-    loaded: Loaded, prepared: Prepared, config: LoopConfig, batch_size: int, folder: Path, *, source: str, key: str
+    loaded: Loaded,
+    prepared: Prepared,
+    config: LoopConfig,
+    options: FinetuneOptions,
+    folder: Path,
+    *,
+    source: str,
+    key: str,
 ) -> Teacher:
     origin = f"{Path(source).name}, fine-tuned on {prepared.task.data.name}"
     claim(folder, key)
     with sole_use(folder):
-        return _train_and_save(loaded, prepared, config, batch_size, folder, origin=origin, key=key)
+        return _train_and_save(loaded, prepared, config, options, folder, origin=origin, key=key)
 
 
 def _train_and_save(
-    loaded: Loaded, prepared: Prepared, config: LoopConfig, batch_size: int, folder: Path, *, origin: str, key: str
+    loaded: Loaded,
+    prepared: Prepared,
+    config: LoopConfig,
+    options: FinetuneOptions,
+    folder: Path,
+    *,
+    origin: str,
+    key: str,
 ) -> Teacher:
-    outcome = finetune(loaded.model, prepared, config, batch_size, folder / "training", label="teacher")
+    outcome = finetune(loaded.model, prepared, config, options, folder / "training")
     save(
         loaded.model,
         loaded.tokenizer,

@@ -64,6 +64,8 @@ class FinetuneOptions:
     """Passes over the training rows."""
     teacher_batch: int = 32
     """Examples a step."""
+    teacher_batch_tokens: int | None = None
+    """Pieces a step instead of examples: short texts train faster in larger batches, about 1,024 pieces on a CPU."""
     teacher_patience: int | None = None
     """Stop after so many evaluations (one an epoch) without a better selection metric."""
     teacher_seed: int = 0
@@ -77,6 +79,8 @@ class FinetuneOptions:
             problems.append(f"--teacher-epochs {self.teacher_epochs}: expected a number above 0")
         if self.teacher_batch < 1:
             problems.append(f"--teacher-batch {self.teacher_batch}: expected at least 1")
+        if self.teacher_batch_tokens is not None and self.teacher_batch_tokens < 1:
+            problems.append(f"--teacher-batch-tokens {self.teacher_batch_tokens}: expected at least 1")
         if self.teacher_patience is not None and self.teacher_patience < 1:
             problems.append(f"--teacher-patience {self.teacher_patience}: expected at least 1")
         if self.teacher_seed < 0:

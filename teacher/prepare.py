@@ -28,12 +28,13 @@ class Prepared:
     def pad(self) -> int:
         return int(self.tokenizer.pad_token_id)
 
-    def batches(self, split: str, batch_size: int, seed: int) -> Batches:
-        """Training batches of a split."""
+    def batches(self, split: str, batch_size: int, seed: int, *, tokens: int | None = None) -> Batches:
+        """Training batches of a split, by examples or by `tokens` pieces."""
         encoded = self.splits[split]
         return Batches(
             lengths=encoded.lengths,
             batch_size=batch_size,
+            tokens=tokens,
             seed=seed,
             collate=lambda indices, step: (
                 self.task.collate(encoded, indices, self.pad) | {"index": torch.as_tensor(indices)}

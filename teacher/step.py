@@ -3,7 +3,8 @@
 At the sizes of this product a second torch thread inside every operation brings a fifth; two halves of a batch, each in
 a Python thread whose operations run in one torch thread, bring more, since torch releases the interpreter while it
 computes. Gradients meet in the parameters: the sum of two does not depend on which comes first, so two lanes end with
-the same bits every time. Three would not, hence there are never more.
+the same bits every time. A third would break that: there are never more lanes, and where several batches make a step,
+the sum of the earlier ones is kept aside.
 """
 
 import concurrent.futures
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import nn
+from torch import Tensor, nn
 
 from common.errors import UserError
 from teacher.batches import Batches
@@ -112,7 +113,10 @@ class Stepper:
             UserError: the first term that is not finite, by name and step.
         """
         sums: dict[str, float] = {}
+        aside: list[Tensor | None] = []
         for position, indices in enumerate(batches):
+            if position and self._lanes > 1:
+                aside = self._set_aside(aside)
             parts = cut(indices, step * len(batches) + position, self._lanes)
             # Gradients of several processes meet once a step, with the last batch.
             last = position == len(batches) - 1
@@ -120,6 +124,19 @@ class Stepper:
                 for values in self._run(parts, step):
                     for name, value in values.items():
                         sums[name] = sums.get(name, 0.0) + value / len(batches)
+        if aside:
+            self._set_aside(aside, back=True)
+        return sums
+
+    def _set_aside(self, earlier: list[Tensor | None], *, back: bool = False) -> list[Tensor | None]:
+        """Take the gradients out of the parameters and add them to `earlier`; `back` puts the sums in again."""
+        parameters = list(self._model.parameters())
+        sums = [
+            kept if parameter.grad is None else parameter.grad if kept is None else kept.add_(parameter.grad)
+            for parameter, kept in zip(parameters, earlier or [None] * len(parameters), strict=True)
+        ]
+        for parameter, gradient in zip(parameters, sums, strict=True):
+            parameter.grad = gradient if back else None
         return sums
 
     def _run(self, parts: Sequence[Part], step: int) -> Iterable[dict[str, float]]:

@@ -14,6 +14,7 @@ from teacher.data import Example, TaskData
 from teacher.finetune import Supervised, claim, finetune
 from teacher.head import standardised_head, start_in_label_units
 from teacher.loop import LoopConfig, train
+from teacher.options import FinetuneOptions
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.rows import only_rows
 from teacher.sources import load_for_task
@@ -112,7 +113,7 @@ def test_finetuning_learns_and_keeps_the_best(
 ) -> None:
     model = tiny_bert(labels=2)
     config = LoopConfig(learning_rate=3e-3, epochs=15, precision="fp32")
-    outcome = finetune(model, prepared, config, 8, tmp_path, label="x")
+    outcome = finetune(model, prepared, config, FinetuneOptions(teacher_batch=8), tmp_path)
     assert outcome.selected_value == prepared.score(model, "select", "fp32") > 0.9
     assert model.config._attn_implementation != "plain_or_fused"
 
@@ -218,7 +219,13 @@ def test_a_regression_head_is_trained_in_standard_units_and_kept_in_the_labels(
         assert np.allclose(predict_logits(model, prepared, "evaluate"), before, atol=1e-4)
     assert np.allclose(predict_logits(model, prepared, "evaluate"), before, atol=1e-4)
     start_in_label_units(model, prepared.task)
-    finetune(model, prepared, LoopConfig(learning_rate=3e-3, epochs=20, precision="fp32"), 8, tmp_path, label="x")
+    finetune(
+        model,
+        prepared,
+        LoopConfig(learning_rate=3e-3, epochs=20, precision="fp32"),
+        FinetuneOptions(teacher_batch=8),
+        tmp_path,
+    )
     scores = prepared.metrics(predict_logits(model, prepared, "evaluate"), "evaluate")
     assert scores["rmse"] < 25  # the deviation is 50; without standard units it stays above 100
     assert type(model.classifier) is torch.nn.Linear

@@ -1,0 +1,148 @@
+"""What a teacher looks like inside on a set of examples, computed once and read from a memory-mapped file ever after.
+
+Epochs, seeds and students ask for the same hidden states, queries, keys and values again and again. They are kept in
+bf16, without padding, one file a layer and kind; scores and relations are formed from them at every step as they would
+be from a forward pass.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from common.files import new_folder
+from distill.outputs import Features, features
+from teacher.batches import sorted_batches
+from teacher.tasks.base import Encoded
+
+OFFSETS = "offsets.npy"
+_BYTES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which layers of a teacher stages look at; the embeddings are hidden state 0."""
+
+    hidden: frozenset[int]
+    attention: frozenset[int]
+    """Layers whose queries and keys are compared, counted from 1."""
+    values: bool
+    """The value states of those layers too."""
+
+    def files(self) -> list[str]:
+        """The names of the arrays."""
+        kinds = ("query", "key", "value") if self.values else ("query", "key")
+        return [f"hidden-{layer}" for layer in sorted(self.hidden)] + [
+            f"{kind}-{layer}" for layer in sorted(self.attention) for kind in kinds
+        ]
+
+    def size(self, pieces: int, width: int) -> int:
+        """Bytes that so many pieces of a teacher of this width take."""
+        return len(self.files()) * pieces * width * _BYTES
+
+
+def write_features(
+    teacher: PreTrainedModel,
+    encoded: Encoded,
+    collate: Callable[[Sequence[int]], Mapping[str, Tensor]],
+    wanted: Wanted,
+    folder: Path,
+    *,
+    bf16: bool,
+    advance: Callable[[int], None],
+    batch_size: int = 64,
+) -> None:
+    """Run the teacher, which uses `teacher.attention` and is in evaluation mode, over every example.
+
+    `folder` is written whole or not at all. `advance` is told how many examples are done.
+    """
+    offsets = np.concatenate([[0], np.cumsum(encoded.lengths)]).astype(np.int64)
+    width = int(teacher.config.hidden_size)
+    with new_folder(folder) as target:
+        np.save(target / OFFSETS, offsets)
+        arrays = {
+            name: np.lib.format.open_memmap(
+                target / f"{name}.npy", mode="w+", dtype=np.int16, shape=(int(offsets[-1]), width)
+            )
+            for name in wanted.files()
+        }
+        for indices in sorted_batches(encoded.lengths, batch_size):
+            batch = collate(list(indices))
+            with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                seen = features(teacher, batch, hidden=True, attention=bool(wanted.attention))
+            for name, states in _states(seen, wanted):
+                rows = states.to(torch.bfloat16).contiguous().view(torch.int16).numpy()
+                for row, index in zip(rows, indices, strict=True):
+                    start, stop = offsets[index], offsets[index + 1]
+                    arrays[name][start:stop] = row[: stop - start]
+            advance(len(indices))
+        for array in arrays.values():
+            array.flush()
+
+
+def _states(seen: Features, wanted: Wanted) -> Iterable[tuple[str, Tensor]]:
+    """(name, (b, l, width)) of everything wanted."""
+    for layer in sorted(wanted.hidden):
+        yield f"hidden-{layer}", seen.hidden[layer]
+    for layer in sorted(wanted.attention):
+        projected = seen.projected(layer)
+        for kind in ("query", "key", "value") if wanted.values else ("query", "key"):
+            yield f"{kind}-{layer}", projected[kind]
+
+
+class StoredFeatures:
+    """Reads what `write_features` wrote, as a forward pass would have shown it.
+
+    Args:
+        folder: that was written.
+        wanted: as then.
+        layers: of the teacher.
+        heads: of its attention.
+    """
+
+    def __init__(self, folder: Path, wanted: Wanted, *, layers: int, heads: int) -> None:
+        self._wanted, self._layers, self._heads = wanted, layers, heads
+        self._offsets = np.load(folder / OFFSETS)
+        self._arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in wanted.files()}
+
+    def features(self, indices: Sequence[int], length: int, logits: Tensor) -> Features:
+        """Of these examples, padded with zeros to `length`; layers that are not kept are empty tensors."""
+        empty = torch.empty(0)
+        hidden = tuple(
+            self._read(f"hidden-{layer}", indices, length) if layer in self._wanted.hidden else empty
+            for layer in range(self._layers + 1)
+        )
+        attention = tuple(
+            self._attention(layer, indices, length)
+            if layer in self._wanted.attention
+            else (empty, empty, math.nan, empty)
+            for layer in range(1, self._layers + 1)
+        )
+        return Features(
+            logits=logits,
+            hidden=hidden if self._wanted.hidden else (),
+            attention=attention if self._wanted.attention else (),
+        )
+
+    def _attention(self, layer: int, indices: Sequence[int], length: int) -> tuple[Tensor, Tensor, float, Tensor]:
+        query, key = (self._split(self._read(f"{kind}-{layer}", indices, length)) for kind in ("query", "key"))
+        value = self._split(self._read(f"value-{layer}", indices, length)) if self._wanted.values else torch.empty(0)
+        return query, key, query.shape[-1] ** -0.5, value
+
+    def _split(self, states: Tensor) -> Tensor:
+        """(b, l, width) as (b, h, l, d_k)."""
+        return states.unflatten(2, (self._heads, -1)).transpose(1, 2)
+
+    def _read(self, name: str, indices: Sequence[int], length: int) -> Tensor:
+        """(b, length, width) bf16."""
+        array = self._arrays[name]
+        padded = np.zeros((len(indices), length, array.shape[1]), dtype=np.int16)
+        for row, index in zip(padded, indices, strict=True):
+            start, stop = self._offsets[index], self._offsets[index + 1]
+            row[: stop - start] = array[start:stop]
+        return torch.from_numpy(padded).view(torch.bfloat16)
