@@ -153,7 +153,9 @@ class Stepper:
         _lane.set(part.number % self._lanes)
         with (
             drawing(self._seed, part.number, process),
-            torch.autocast(device.type, torch.bfloat16, enabled=self._bf16),
+            # The cache of cast weights is one for all threads, and the first to finish empties it: how often the others
+            # cast a weight anew, and so how its gradients are grouped, would depend on timing.
+            torch.autocast(device.type, torch.bfloat16, enabled=self._bf16, cache_enabled=self._lanes == 1),
         ):
             terms = self._model(batch)
         shares = dict.fromkeys(terms, part.share) | dict(self._shares(part.indices, part.batch))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import UserError
+from common.hardware import bf16_pays
 from teacher.batches import Batches
 from teacher.dropout import KeyedDropout, drawing, drop, keyed_dropout
 from teacher.loop import LoopConfig, Objective, train
@@ -73,6 +74,26 @@ def test_two_lanes_with_dropout_and_accumulation_give_the_same_bits(tmp_path: Pa
     torch.manual_seed(77)
     assert _equal(first, _trained(tmp_path / "b", 0.4, accumulation=2))
     assert not _equal(first, _trained(tmp_path / "c", 0.3, accumulation=2))
+
+
+@pytest.mark.skipif(not bf16_pays(), reason="bf16 is emulated here, and refused")
+def test_weights_shared_by_layers_get_the_same_bits_in_bf16(tmp_path: Path, two_threads: None) -> None:
+    class Shared(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = nn.Linear(256, 256)
+
+        def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+            states = batch["x"].repeat(16, 43)[:, :256]
+            for _ in range(12):
+                states = torch.tanh(states + self.block(states))
+            return {"square": states.float().square().mean()}
+
+    settings = LoopConfig(learning_rate=1e-2, epochs=6, precision="bf16", seed=5)
+    nets = [Shared() for _ in range(4)]
+    for number, net in enumerate(nets):
+        train(net, _batches(), settings, tmp_path / str(number), label="x")
+    assert all(_equal(nets[0], net) for net in nets[1:])
 
 
 def test_a_killed_run_with_two_lanes_goes_on_to_the_same_weights(tmp_path: Path, two_threads: None) -> None:

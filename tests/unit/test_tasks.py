@@ -200,8 +200,9 @@ def test_a_regression_head_is_trained_in_standard_units_and_kept_in_the_labels(
     tiny_tokenizer: BertTokenizerFast,
     tmp_path: Path,
 ) -> None:
-    values = [100.0, 200.0, 100.0, 200.0, 100.0, 200.0] * 8
-    rows = tuple(Example("bad poor boring" if value < 150 else "good great funny", None, value) for value in values)
+    # Of two values alone any correlation is 1, and the first evaluation would be the best.
+    texts = {100.0: "bad poor boring", 130.0: "film play story", 150.0: "model token value", 200.0: "good great funny"}
+    rows = tuple(Example(text, None, value) for value, text in texts.items()) * 12
     data = TaskData(
         name="toy",
         kind="regression",
@@ -227,7 +228,7 @@ def test_a_regression_head_is_trained_in_standard_units_and_kept_in_the_labels(
         tmp_path,
     )
     scores = prepared.metrics(predict_logits(model, prepared, "evaluate"), "evaluate")
-    assert scores["rmse"] < 25  # the deviation is 50; without standard units it stays above 100
+    assert scores["rmse"] < 15  # the deviation is 36; without standard units it stays above 100
     assert type(model.classifier) is torch.nn.Linear
 
 
