@@ -28,11 +28,22 @@ _BYTES = 2
 class Wanted:
     """Which layers of a teacher stages look at; the embeddings are hidden state 0."""
 
-    hidden: frozenset[int]
-    attention: frozenset[int]
+    hidden: frozenset[int] = frozenset()
+    attention: frozenset[int] = frozenset()
     """Layers whose queries and keys are compared, counted from 1."""
-    values: bool
+    values: bool = False
     """The value states of those layers too."""
+
+    def __or__(self, other: "Wanted") -> "Wanted":
+        """What serves both."""
+        return Wanted(
+            hidden=self.hidden | other.hidden,
+            attention=self.attention | other.attention,
+            values=self.values or other.values,
+        )
+
+    def serves(self, other: "Wanted") -> bool:
+        return self | other == self
 
     def files(self) -> list[str]:
         """The names of the arrays."""
@@ -146,3 +157,18 @@ class StoredFeatures:
             start, stop = self._offsets[index], self._offsets[index + 1]
             row[: stop - start] = array[start:stop]
         return torch.from_numpy(padded).view(torch.bfloat16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insides:
+    """What `write_features` wrote, and where; small enough to be sent to another process."""
+
+    folder: Path
+    wanted: Wanted
+
+    def open(self, teacher: PreTrainedModel) -> StoredFeatures:
+        """For reading; `teacher` is the one that they are of."""
+        config = teacher.config
+        return StoredFeatures(
+            self.folder, self.wanted, layers=config.num_hidden_layers, heads=config.num_attention_heads
+        )

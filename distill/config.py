@@ -45,6 +45,9 @@ class DistilOptions:
     """How often each student is trained; mean and spread are reported."""
     twins: bool = True
     """Also train each student without distillation, from the same first weights for as many steps."""
+    cache_gb: float = 6.0
+    """Disk for the teacher's hidden states, queries and keys while students are trained, GB: what several epochs, seeds
+    or students look at is then computed once. 0: computed at every step."""
     jobs: int = 0
     """Students trained side by side, one thread each; 0: one a core."""
 
@@ -56,6 +59,8 @@ class DistilOptions:
             problems.append(f"--seeds {self.seeds}: expected at least 1")
         if self.jobs < 0:
             problems.append(f"--jobs {self.jobs}: expected 0 or more")
+        if not 0 <= self.cache_gb < math.inf:
+            problems.append(f"--cache-gb {self.cache_gb}: expected 0 or more")
         problems += self._recipe_problems()
         if self.relation_heads is not None and self.relation_heads < 1:
             problems.append(f"--relation-heads {self.relation_heads}: expected at least 1")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from distill.cache import StoredFeatures
 from distill.fit import relation_heads
 from distill.gradients import due, gradient_norms
 from distill.journal import Journal
@@ -37,6 +38,7 @@ class Distiller(Objective):
         teacher_logits: (n, outputs), the teacher's answers to the training examples, looked up by `batch["index"]`.
         labeled: (n,) bool, which of them have labels; None: all.
         answered: (n,) bool, which of them the teacher has answers to; None: all.
+        stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.
         journal: where norms of every term's gradient, and the maps found, are written down.
         norms: whether gradient norms are.
@@ -53,6 +55,7 @@ class Distiller(Objective):
         teacher_logits: Tensor | None = None,
         labeled: Tensor | None = None,
         answered: Tensor | None = None,
+        stored: StoredFeatures | None = None,
         sample: Sequence[Mapping[str, Tensor]] = (),
         journal: Journal | None = None,
         norms: bool = False,
@@ -68,7 +71,7 @@ class Distiller(Objective):
         # Parts are in the log, not in the loss: their term is.
         self.weights = dict.fromkeys((part for parts in self._parts.values() for part in parts), 0.0)
         self.weights |= {name: value_at(weight, 0.0) for name, weight in stage.losses.items()}
-        self._teacher_logits = teacher_logits
+        self._teacher_logits, self._stored = teacher_logits, stored
         self._masks = {name: mask for name, mask in (("labeled", labeled), ("answered", answered)) if mask is not None}
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
@@ -140,6 +143,10 @@ class Distiller(Objective):
             return Features(logits=torch.empty(0), hidden=(), attention=())
         if not stage.layered and self._teacher_logits is not None:
             return Features(logits=self._teacher_logits[batch["index"]], hidden=(), attention=())
+        if self._stored is not None:
+            index = batch["index"]
+            logits = torch.empty(0) if self._teacher_logits is None else self._teacher_logits[index]
+            return self._stored.features(index.tolist(), batch["input_ids"].shape[1], logits)
         teacher = self._teacher[0]
         if teacher is None or teacher.training:
             raise RuntimeError("the teacher must be there and in evaluation mode at every step")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from distill.cache import Insides
 from distill.stages import Stage
 from students.presets import StudentConfig
 from teacher.data import TaskData
@@ -23,6 +24,8 @@ class Shared:
     """Set of examples ("labeled", ...) to its logits on them, .npy."""
     outputs_only: bool = False
     """The teacher is a file of outputs: a row of NaN is an example that it has no answer to."""
+    insides: Insides | None = None
+    """The teacher's hidden states, queries and keys on the training split, where they are kept."""
     sets: Mapping[str, Path]
     """Set of examples without labels to its folder."""
     pretrained: str | None

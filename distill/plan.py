@@ -8,7 +8,7 @@ from distill.contest import chosen_recipes, on_equal_steps
 from distill.job import Job
 from distill.recipes import twin_recipe
 from distill.shapes import check_positions, planned_student
-from distill.stages import steps_of
+from distill.stages import filled, steps_of
 from students.general import check_same_pieces
 from students.presets import StudentConfig
 from teacher.finetune import Teacher
@@ -31,9 +31,13 @@ def plan(
 ) -> list[Job]:
     """Every student by every recipe, its twin without distillation, every seed; `sizes`: set to its examples."""
     jobs: list[Job] = []
-    kind = teacher.prepared.task.kind
+    kind, lengths = teacher.prepared.task.kind, teacher.prepared.splits["train"].lengths
     for name, student in students.items():
-        recipes = on_equal_steps(chosen_recipes(config, kind, name, student, teacher.model.config), sizes)
+        chosen = {
+            recipe: tuple(filled(stage, lengths) for stage in stages)
+            for recipe, stages in chosen_recipes(config, kind, name, student, teacher.model.config).items()
+        }
+        recipes = on_equal_steps(chosen, sizes)
         several = len(recipes) > 1
         kinds = [
             (recipe if several else None, f"{name}-{recipe}" if several else name, stages, False)

@@ -1,5 +1,6 @@
 """The main command: a task and a teacher to compared students, with a report. Reads top to bottom as the recipe."""
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from distill.contest import check_recipes
 from distill.evaluate import majority
 from distill.job import Shared
 from distill.plan import plan, students_for
+from distill.precompute import drop_insides, insides
 from distill.runs import drop_if_unused, open_run
 from distill.summary import closing_table
 from distill.teacher_outputs import TeacherOutputs
@@ -62,7 +64,10 @@ def main(config: RunConfig) -> None:
         notes += check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
         jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run)
-        run_jobs(jobs, shared_by_all(config, data, teacher, pretrained, inputs, sets, run), config.distilling.workers)
+        shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run)
+        kept = insides(teacher, jobs, run, gigabytes=config.distilling.cache_gb, bf16=precision == "bf16")
+        run_jobs(jobs, dataclasses.replace(shared, insides=kept), config.distilling.workers)
+        drop_insides(run)
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
         record.save(run / "record.json")
     build_reports(config.runs, config.reports, only=run.name if (config.reports / "index.html").exists() else None)

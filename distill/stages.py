@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from common.errors import UserError, unknown_name
 from distill.schedules import Number, Schedule, ends
 from distill.terms import TERMS
+from teacher.batches import rounded_up
 from teacher.loop import LoopConfig
 
 
@@ -47,6 +50,8 @@ class Stage:
     """Drop units as in the student's configuration. A teacher's outputs keep a student from learning rows by heart, and
     a step without dropout takes two thirds of the time on a CPU."""
     batch_size: int = 32
+    tokens: int | None = None
+    """Batches of short texts are filled up to so many pieces (see `filled`); None: always `batch_size` texts."""
     warmup: float = 0.1
     schedule: str = "linear"
     betas: tuple[float, float] = (0.9, 0.999)
@@ -128,6 +133,20 @@ class Stage:
             seed=seed,
             checkpoint_every=checkpoint_every,
         )
+
+
+def filled(stage: Stage, lengths: np.ndarray) -> Stage:
+    """The stage for training examples of these lengths, in pieces: how many texts fill a batch, but no fewer than it
+    has anyway.
+
+    Thirty texts of ten pieces keep a processor busy with everything but arithmetic.
+    """
+    if stage.tokens is None or stage.data != "train":
+        return dataclasses.replace(stage, tokens=None)
+    texts = round(stage.tokens / float(rounded_up(lengths).mean()))
+    if texts <= stage.batch_size:
+        return dataclasses.replace(stage, tokens=None)
+    return dataclasses.replace(stage, batch_size=texts)
 
 
 def scaled(stages: tuple[Stage, ...], factor: float) -> tuple[Stage, ...]:

@@ -12,11 +12,13 @@ from transformers import PreTrainedModel
 from common.artifact import CardText, save
 from common.files import new_folder, write_json
 from common.progress import say
+from distill.cache import StoredFeatures
 from distill.distiller import Distiller, without_dropout
 from distill.job import Job, Shared
 from distill.journal import Journal
 from distill.layers import layer_map
 from distill.mixture import MixedBatches, mixed_batches, mixture
+from distill.precompute import looked_at, storable
 from distill.projections import fitted_projection, width
 from distill.stages import Stage
 from distill.text import MOST_DOCUMENTS, documents_for, pieces, text_batches
@@ -139,9 +141,19 @@ def _distiller(
         labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
         answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
         sample=_first(batches, 4) if stage.layers == "nearest" else (),
+        stored=_stored(stage, student, teacher, shared),
         journal=Journal(folder),
         norms=shared.gradient_norms,
     )
+
+
+def _stored(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, shared: Shared) -> StoredFeatures | None:
+    """The teacher's insides, where they are kept and hold all that the stage looks at."""
+    insides = shared.insides
+    if insides is None or not storable(stage):
+        return None
+    wanted = looked_at(stage, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
+    return insides.open(teacher) if insides.wanted.serves(wanted) else None
 
 
 def _teacher_logits(sets: Sequence[str], shared: Shared) -> torch.Tensor:
@@ -176,7 +188,8 @@ def _first(batches: Batches, count: int) -> list[dict[str, torch.Tensor]]:
 def _batches(stage: Stage, job: Job, prepared: Prepared, shared: Shared) -> tuple[Batches, torch.Tensor]:
     """The stage's batches, and the piece ids that occur in them."""
     if stage.data == "train":
-        return prepared.batches("train", stage.batch_size, job.seed), prepared.occurring("train", "select")
+        batches = prepared.batches("train", stage.batch_size, job.seed, tokens=stage.tokens)
+        return batches, prepared.occurring("train", "select")
     if stage.sets:
         splits = {name: SPLITS.get(name, name) for name in stage.sets}
         mixed = mixture({name: prepared.splits[split] for name, split in splits.items()}, stage.mix)

@@ -1,0 +1,35 @@
+"""Several seeds learn from a teacher whose insides are kept on the disk meanwhile."""
+
+from pathlib import Path
+
+import pytest
+
+from common.command import run_command
+from distill import comparison
+from distill.config import RunConfig
+from distill.run import main
+from reports.record import Record, Speed
+
+
+def test_seeds_share_what_the_teacher_looks_like_inside(
+    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Timing and memory have tests of their own, and take longer than all the training here.
+    unmeasured = Speed(latency=(), peak_memory_bytes=None)
+    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, unmeasured))
+    options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
+    options += ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
+    options += ["--student", "tiny,distil", "--seeds", "2", "--no-twins", "--text", "task"]
+    losses = []
+    for name, gigabytes in (("kept", "1"), ("anew", "0")):
+        command = [str(option) for option in (*options, "--name", name, "--cache-gb", gigabytes)]
+        assert run_command(main, RunConfig, arguments=command) == 0
+        assert ("teacher: insides" in capsys.readouterr().out) == (name == "kept")
+        assert not (tmp_path / "runs" / name / "teacher" / "insides").exists()
+        record = Record.load(tmp_path / "runs" / name / "record.json")
+        curves = record.model("tiny").curves
+        losses.append(
+            next(curve.values for curve in curves if curve.stage == "intermediate" and curve.name == "hidden")
+        )
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    assert losses[0] != losses[1]

@@ -1,0 +1,159 @@
+"""What is worth keeping of a teacher, and that a stage learns the same from it."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertForSequenceClassification, BertTokenizerFast
+
+from distill import precompute
+from distill.cache import Wanted
+from distill.distiller import Distiller
+from distill.job import Job
+from distill.precompute import drop_insides, insides, looked_at
+from distill.recipes import RECIPES
+from distill.stages import Stage, filled
+from students.presets import student_preset
+from teacher.data import Example, TaskData
+from teacher.finetune import Teacher
+from teacher.prepare import prepare
+from teacher.tasks import task_for
+
+Make = Callable[..., BertForSequenceClassification]
+TEXTS = ("good film", "the plot is very boring", "a great play", "bad", "it is not funny to the actor", "poor music")
+
+
+@pytest.fixture
+def teacher(tiny_bert: Make, tiny_tokenizer: BertTokenizerFast, tmp_path: Path) -> Teacher:
+    rows = tuple(Example(TEXTS[index % 6], None, index % 3) for index in range(64))
+    data = TaskData(
+        name="toy",
+        kind="classification",
+        labels=("a", "b", "c"),
+        metric="accuracy",
+        origins={},
+        fingerprint="0",
+        sources={},
+        splits=dict.fromkeys(("train", "select", "evaluate"), rows),
+    )
+    model = tiny_bert(layers=4)
+    model.save_pretrained(tmp_path / "teacher")
+    prepared = prepare(task_for(data), tiny_tokenizer, 32)
+    return Teacher(model=model, prepared=prepared, folder=tmp_path / "teacher", origin="", outcome=None)
+
+
+def _jobs(teacher: Teacher, run: Path, *, seeds: int, names: tuple[str, ...] = ("tiny",)) -> list[Job]:
+    return [
+        Job(
+            student=student_preset(name, teacher.model.config),
+            stages=RECIPES[name](),
+            seed=seed,
+            folder=run / name / str(seed),
+            twin=False,
+        )
+        for name in names
+        for seed in range(seeds)
+    ]
+
+
+def test_each_term_says_which_layers_it_compares() -> None:
+    general, intermediate, prediction = RECIPES["tiny"]()
+    assert looked_at(intermediate, 4, 12) == Wanted(
+        hidden=frozenset({0, 3, 6, 9, 12}), attention=frozenset({3, 6, 9, 12})
+    ) | Wanted(hidden=frozenset({0, 12}))
+    nearest = dataclasses.replace(intermediate, layers="nearest")
+    assert looked_at(nearest, 2, 5).attention == frozenset(range(1, 6))
+    (relations, _) = RECIPES["minilmv2"]()
+    assert looked_at(relations, 3, 12) == Wanted(attention=frozenset({12}), values=True)
+    (distil,) = RECIPES["distil"]()
+    assert looked_at(distil, 3, 6) == Wanted(hidden=frozenset({0, 6}))
+    assert precompute.storable(intermediate)
+    assert not precompute.storable(general)
+    assert not precompute.storable(prediction)
+
+
+def test_nothing_is_kept_for_one_pass_and_what_fits_for_more(teacher: Teacher, tmp_path: Path) -> None:
+    assert insides(teacher, _jobs(teacher, tmp_path, seeds=1), tmp_path, gigabytes=1, bf16=False) is None
+    assert insides(teacher, _jobs(teacher, tmp_path, seeds=3), tmp_path, gigabytes=0, bf16=False) is None
+    kept = insides(teacher, _jobs(teacher, tmp_path, seeds=3), tmp_path, gigabytes=1, bf16=False)
+    assert kept is not None
+    assert kept.wanted.serves(looked_at(RECIPES["tiny"]()[1], 2, 4))
+    # Distil's last hidden states are passed twice by one student and take two files: they come first.
+    both = _jobs(teacher, tmp_path, seeds=2, names=("tiny", "distil"))
+    pieces = int(teacher.prepared.splits["train"].lengths.sum())
+    little = Wanted(hidden=frozenset({0, 4})).size(pieces, 32) / 1e9
+    drop_insides(tmp_path)
+    kept = insides(teacher, both, tmp_path, gigabytes=1.01 * little, bf16=False)
+    assert kept is not None
+    assert kept.wanted == Wanted(hidden=frozenset({0, 4}))
+
+
+def test_what_is_there_is_used_again_and_another_teachers_is_not(
+    teacher: Teacher, tmp_path: Path, tiny_bert: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = _jobs(teacher, tmp_path, seeds=2)
+    kept = insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False)
+    assert kept is not None
+    stamp = (kept.folder / "offsets.npy").stat().st_ino
+    assert insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False) == kept
+    assert (kept.folder / "offsets.npy").stat().st_ino == stamp
+    before = np.load(kept.folder / "hidden-4.npy")
+    other = tiny_bert(layers=4, seed=5)
+    other.save_pretrained(teacher.folder)
+    insides(dataclasses.replace(teacher, model=other), jobs, tmp_path, gigabytes=1, bf16=False)
+    assert not np.array_equal(np.load(kept.folder / "hidden-4.npy"), before)
+    monkeypatch.setattr(Job, "finished", property(lambda job: True))
+    assert insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False) is None
+    drop_insides(tmp_path)
+    assert not kept.folder.exists()
+
+
+@pytest.mark.parametrize("recipe", ["tiny", "distil", "albert", "minilmv2", "pkd"])
+def test_a_stage_has_the_losses_and_gradients_that_a_forward_pass_gives(
+    recipe: str, teacher: Teacher, tiny_bert: Make, tmp_path: Path
+) -> None:
+    (stage, *_) = [stage for stage in RECIPES[recipe]() if stage.layered and stage.data == "train"]
+    jobs = [SimpleNamespace(finished=False, stages=(stage,), student=SimpleNamespace(layers=2))] * 3
+    kept = insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False)
+    assert kept is not None
+    logits = torch.randn(64, 3)
+    batch = teacher.prepared.batches("train", 12, 0).collate([3, 30, 7, 11, 25], 0)
+    results = []
+    for stored in (None, kept.open(teacher.model)):
+        student = tiny_bert(layers=2, seed=3)
+        distiller = Distiller(
+            student,
+            teacher.model,
+            stage,
+            teacher.prepared.task,
+            projection=torch.nn.Identity(),
+            teacher_logits=logits,
+            stored=stored,
+        )
+        terms = distiller(batch)
+        if stored is None:
+            # A forward pass has the teacher's own logits; a stage with stored insides has them from a file.
+            terms.pop("soft", None)
+        layered = {name: term for name, term in terms.items() if name != "soft"}
+        sum(distiller.weights[name] * term for name, term in layered.items()).backward()
+        gradients = torch.cat([p.grad.flatten() for p in student.bert.parameters() if p.grad is not None])
+        results.append(({name: float(term.detach()) for name, term in layered.items()}, gradients))
+    (fresh, one), (stored_terms, other) = results
+    assert fresh.keys() == stored_terms.keys()
+    for name, value in fresh.items():
+        assert stored_terms[name] == pytest.approx(value, rel=0.02, abs=1e-4), name
+    assert float(torch.cosine_similarity(one, other, dim=0)) > 0.999
+
+
+def test_short_texts_fill_a_batch_and_long_ones_leave_it() -> None:
+    stage = RECIPES["distil"]()[0]
+    assert filled(stage, np.full(100, 8)).batch_size == 128
+    assert filled(stage, np.full(100, 9)).batch_size == 64
+    long = filled(stage, np.full(100, 60))
+    assert (long.batch_size, long.tokens) == (32, None)
+    published: Stage = RECIPES["distilbert"]()[0]
+    assert filled(published, np.full(100, 8)).batch_size == published.batch_size
