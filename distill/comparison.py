@@ -68,7 +68,11 @@ def compared(
         task=_task_card(teacher.prepared),
         models=tuple(cards),
         transfer=tuple(entry.card for entry in sets.values()),
-        notes=(*notes, *recipe_notes(groups, teacher.prepared), *teacher.prepared.truncations()),
+        notes=(
+            *notes,
+            *recipe_notes(groups, teacher.prepared, equal_steps=not config.distilling.ablate),
+            *teacher.prepared.truncations(),
+        ),
     )
 
 

@@ -23,6 +23,8 @@ class DistilOptions:
     """Stages and losses: fast (the student's own, in minutes), tinybert, distilbert or pkd (the papers' settings),
     minilmv2, or another student's name for its fast one; with --teacher-outputs fast is those and the labels. Several,
     separated by commas, are compared on as many steps as the first has."""
+    ablate: bool = False
+    """Train the recipe as it is, without each of its stages and without each of its losses, and compare them."""
     relation_heads: int | None = None
     """Heads that MiniLMv2's relations are split into; must divide the widths of student and teacher. None: the most, up
     to 48."""
@@ -74,6 +76,8 @@ class DistilOptions:
         problems = [f"--recipe: {unknown_name('recipe', name, known)}" for name in self.recipes if name not in known]
         if not self.recipes:
             problems.append(f"--recipe: expected one or more of {', '.join(known)}")
+        if self.ablate and len(self.recipes) > 1:
+            problems.append("--ablate takes one recipe apart: give --recipe one name")
         if len(set(self.recipes)) != len(self.recipes):
             problems.append(f"--recipe {self.recipe} names one twice")
         return problems

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from transformers import PretrainedConfig
 
+from distill.ablation import ablations
 from distill.config import RunConfig
 from distill.evaluate import difference
 from distill.fit import check_recipe, refuse_layers
@@ -44,7 +45,7 @@ def chosen_recipes(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
             for stage in stages
         )
-    return recipes
+    return ablations(recipes[options.recipes[0]]) if options.ablate else recipes
 
 
 def on_equal_steps(recipes: Recipes, sizes: Mapping[str, int]) -> Recipes:
@@ -75,11 +76,12 @@ def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
     return {job.seed: prepared.task.decode(np.load(job.answers)) for job in seeds}
 
 
-def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared) -> list[str]:
+def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal_steps: bool) -> list[str]:
     """One sentence for every further recipe of a student: its difference to the student's first.
 
     `rows` has the seeds of every model, in order.
     """
+    steps = ", on as many steps" if equal_steps else ""
     notes = []
     references = prepared.splits["evaluate"].labels
     firsts: dict[str, Sequence[Job]] = {}
@@ -90,7 +92,7 @@ def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared) -> list[str]
         if first is not seeds:
             own, other = (list(answers(jobs, prepared).values()) for jobs in (seeds, first))
             words = _in_words(difference(prepared.task, own, other, references), prepared.task.data.metric)
-            notes.append(f"{seeds[0].row} against {first[0].row}, on as many steps: {words}.")
+            notes.append(f"{seeds[0].row} against {first[0].row}{steps}: {words}.")
     return notes
 
 

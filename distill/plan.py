@@ -37,10 +37,10 @@ def plan(
             recipe: tuple(filled(stage, lengths) for stage in stages)
             for recipe, stages in chosen_recipes(config, kind, name, student, teacher.model.config).items()
         }
-        recipes = on_equal_steps(chosen, sizes)
+        recipes = chosen if config.distilling.ablate else on_equal_steps(chosen, sizes)
         several = len(recipes) > 1
         kinds = [
-            (recipe if several else None, f"{name}-{recipe}" if several else name, stages, False)
+            (recipe if several else None, f"{name}-{recipe.replace(' ', '-')}" if several else name, stages, False)
             for recipe, stages in recipes.items()
         ]
         if config.distilling.twins:

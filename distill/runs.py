@@ -41,6 +41,7 @@ def open_run(config: RunConfig, task: str, files: Mapping[str, str] | None = Non
         UserError: nothing to resume, or a name that is taken.
     """
     recipes = [name for name in config.distilling.recipes if config.distilling.recipe != OWN]
+    recipes += ["ablation"] if config.distilling.ablate else []
     base = config.name or "-".join([task, *config.students, *recipes])
     if base != Path(base).name or base.startswith(".") or len(base) > LONGEST_NAME or base == "index":
         raise UserError(f"--name {base[:120]}: expected a plain folder name of up to {LONGEST_NAME} letters")

@@ -45,3 +45,22 @@ def test_recipes_are_compared_on_equal_steps_in_one_report(
     page = (tmp_path / "reports" / f"{record.name}.html").read_text(encoding="utf-8")
     assert all(name in page for name in students)
     assert "on as many steps" in page
+
+
+def test_an_ablation_is_one_report(
+    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unmeasured = Speed(latency=(), peak_memory_bytes=None)
+    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, unmeasured))
+    options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
+    options += ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
+    options += ["--student", "distil", "--ablate", "--no-twins"]
+    assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == 0
+    record = Record.load(tmp_path / "runs" / "reviews-distil-ablation" / "record.json")
+    variants = ["whole", "no soft", "no hard", "no cosine"]
+    assert [card.name for card in in_order(record)][1:5] == [f"distil ({name})" for name in variants]
+    losses = {card.name: set(card.stages[0].losses) for card in record.models if card.role == "student"}
+    assert losses["distil (no cosine)"] == {"soft", "hard"}
+    for name in variants[1:]:
+        assert any(note.startswith(f"distil ({name}) against distil (whole): ") for note in record.notes)
+    assert (tmp_path / "runs" / record.name / "distil-no-soft" / "seed-0" / "model" / "config.json").is_file()
