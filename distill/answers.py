@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from common.progress import say
+from distill.committee import other_answers
 from distill.teacher_outputs import TeacherOutputs
 from distill.transfer_sets import TransferSet, key_of, read_examples, stored_logits, weights_digest
 from teacher.data import Example, TaskData
@@ -18,11 +19,18 @@ from teacher.tasks import task_for
 
 
 def teacher_logits(
-    teacher: Teacher, sets: Mapping[str, TransferSet], run: Path, precision: str, outputs: TeacherOutputs | None
+    teacher: Teacher,
+    others: Sequence[str],
+    sets: Mapping[str, TransferSet],
+    run: Path,
+    precision: str,
+    outputs: TeacherOutputs | None,
 ) -> dict[str, Path]:
-    """Set of examples to the teacher's logits on it, each computed once a run and kept beside it."""
+    """Set of examples to the logits on it of the teacher (and the others), computed once a run and kept beside it."""
     keys = {"labeled": teacher.prepared.task.data.fingerprint, **{name: entry.key for name, entry in sets.items()}}
-    weights = weights_digest(str(teacher.folder)) if outputs is None else outputs.sha256
+    weights = [weights_digest(resolve(where)) for where in (str(teacher.folder), *others)]
+    if outputs is not None:
+        weights = [outputs.sha256]
     found = {}
     for name, key in keys.items():
         examples = read_examples(sets[name].folder) if name in sets else teacher.prepared.task.data.splits["train"]
@@ -30,9 +38,30 @@ def teacher_logits(
             run / "teacher" / name,
             len(examples),
             key=key_of(key, weights, teacher.prepared.max_length, precision),
-            compute=partial(answers, teacher, outputs, examples, name=name, precision=precision),
+            compute=partial(_all_answers, teacher, others, outputs, examples, name=name, precision=precision),
         )
     return found
+
+
+def _all_answers(
+    teacher: Teacher,
+    others: Sequence[str],
+    outputs: TeacherOutputs | None,
+    examples: Sequence[Example],
+    *,
+    name: str,
+    precision: str,
+) -> np.ndarray:
+    """(n, outputs); where there are other teachers (n, teachers, outputs)."""
+    first = answers(teacher, outputs, examples, name=name, precision=precision)
+    if not others:
+        return first
+    prepared = teacher.prepared
+    rest = [
+        other_answers(other, prepared.task.data, examples, max_length=prepared.max_length, precision=precision)
+        for other in others
+    ]
+    return np.stack([first, *rest], axis=1)
 
 
 def answers(

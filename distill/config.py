@@ -8,6 +8,7 @@ from transformers import BertConfig
 
 from common.errors import UserError, unknown_name
 from common.hardware import usable_cores
+from distill.committee import CommitteeOptions
 from distill.recipes import OWN, RECIPES
 from distill.transfer_options import TransferOptions
 from students.presets import STARTS, STUDENTS, student_preset
@@ -118,6 +119,7 @@ class RunConfig:
     distilling: DistilOptions = field(default_factory=DistilOptions)
     transfer: TransferOptions = field(default_factory=TransferOptions)
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
+    committee: CommitteeOptions = field(default_factory=CommitteeOptions)
     shape: ShapeOptions = field(default_factory=ShapeOptions)
 
     def __post_init__(self) -> None:
@@ -130,6 +132,10 @@ class RunConfig:
             raise UserError(f"--checkpoint-every {self.checkpoint_every}: expected at least 1 step")
         if len(set(self.students)) != len(self.students):
             raise UserError(f"--student {self.student} names one twice")
+        if self.committee.others and self.transfer.teacher_outputs:
+            raise UserError(
+                "--more-teachers and --teacher-outputs: give one of them; a file may hold a mean of outputs"
+            )
         self._check_starts()
 
     def _check_starts(self) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from distill.cache import StoredFeatures
+from distill.committee import Voice
 from distill.fit import relation_heads
 from distill.gradients import due, gradient_norms
 from distill.journal import Journal
@@ -25,6 +26,8 @@ from teacher.loop import Objective
 from teacher.step import current_lane
 from teacher.tasks.base import Task
 
+ONE = (Voice(weight=1.0, temperature=None),)
+
 
 class Distiller(Objective):
     """The objective of a stage: the student and the projection are trained, the teacher stays as it is.
@@ -35,7 +38,9 @@ class Distiller(Objective):
         stage: losses, layer map and temperature.
         task: of the student's head.
         projection: student width to teacher width, as in Link.
-        teacher_logits: (n, outputs), the teacher's answers to the training examples, looked up by `batch["index"]`.
+        teacher_logits: (n, outputs), the teacher's answers to the training examples, looked up by `batch["index"]`; of
+            several teachers (n, teachers, outputs).
+        voices: of these teachers.
         labeled: (n,) bool, which of them have labels; None: all.
         answered: (n,) bool, which of them the teacher has answers to; None: all.
         stored: the teacher's insides on the training examples: it is then not run.
@@ -53,6 +58,7 @@ class Distiller(Objective):
         *,
         projection: nn.Module,
         teacher_logits: Tensor | None = None,
+        voices: tuple[Voice, ...] = ONE,
         labeled: Tensor | None = None,
         answered: Tensor | None = None,
         stored: StoredFeatures | None = None,
@@ -75,7 +81,7 @@ class Distiller(Objective):
         self._masks = {name: mask for name, mask in (("labeled", labeled), ("answered", answered)) if mask is not None}
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
-        self._link = _link(stage, student, teacher, task, projection)
+        self._link = dataclasses.replace(_link(stage, student, teacher, task, projection), voices=voices)
         self.nearest = (
             NearestLayers(self._link.layers, sample, stage.refresh)
             if stage.layers == "nearest" and self._link.layers
@@ -141,18 +147,19 @@ class Distiller(Objective):
         stage = self._stage
         if not stage.needs("teacher"):
             return Features(logits=torch.empty(0), hidden=(), attention=())
-        if not stage.layered and self._teacher_logits is not None:
-            return Features(logits=self._teacher_logits[batch["index"]], hidden=(), attention=())
+        logits = None if self._teacher_logits is None else self._teacher_logits[batch["index"]]
         if self._stored is not None:
-            index = batch["index"]
-            logits = torch.empty(0) if self._teacher_logits is None else self._teacher_logits[index]
-            return self._stored.features(index.tolist(), batch["input_ids"].shape[1], logits)
+            kept = torch.empty(0) if logits is None else logits
+            return self._stored.features(batch["index"].tolist(), batch["input_ids"].shape[1], kept)
+        if not stage.layered and logits is not None:
+            return Features(logits=logits, hidden=(), attention=())
         teacher = self._teacher[0]
         if teacher is None or teacher.training:
             raise RuntimeError("the teacher must be there and in evaluation mode at every step")
         # no_grad and not inference_mode: the losses keep the teacher's tensors for the student's backward pass.
         with torch.no_grad():
-            return features(teacher, batch, hidden=stage.needs("hidden"), attention=stage.needs("attention"))
+            seen = features(teacher, batch, hidden=stage.needs("hidden"), attention=stage.needs("attention"))
+        return seen if logits is None else dataclasses.replace(seen, logits=logits)
 
 
 def _link(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distill.cache import Insides
+from distill.committee import Voice
 from distill.stages import Stage
 from students.presets import StudentConfig
 from teacher.data import TaskData
@@ -22,6 +23,8 @@ class Shared:
     """Where it comes from, in words."""
     teacher_logits: Mapping[str, Path]
     """Set of examples ("labeled", ...) to its logits on them, .npy."""
+    voices: tuple[Voice, ...]
+    """Of the teachers whose logits these are."""
     outputs_only: bool = False
     """The teacher is a file of outputs: a row of NaN is an example that it has no answer to."""
     insides: Insides | None = None

@@ -10,6 +10,7 @@ from common.errors import UserError
 from common.files import sole_use
 from common.progress import say
 from distill.answers import check_outputs, stand_in, teacher_logits
+from distill.committee import check_others
 from distill.comparison import compared
 from distill.config import RunConfig
 from distill.contest import check_recipes
@@ -62,6 +63,7 @@ def main(config: RunConfig) -> None:
             drop_if_unused(run)
             raise
         notes += check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
+        notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
         jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run)
         shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run)
@@ -90,7 +92,8 @@ def shared_by_all(
         data=data,
         teacher=str(teacher.folder),
         teacher_origin=teacher.origin,
-        teacher_logits=teacher_logits(teacher, sets, run, precision, inputs.outputs),
+        teacher_logits=teacher_logits(teacher, config.committee.others, sets, run, precision, inputs.outputs),
+        voices=config.committee.voices,
         outputs_only=inputs.outputs is not None,
         sets={name: entry.folder for name, entry in sets.items()},
         pretrained=pretrained,

@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from distill import losses
+from distill.committee import Voice
 from distill.outputs import Features
 from teacher.tasks.base import Task
 
@@ -22,6 +24,8 @@ class Link:
     """Student width to teacher width: one map for the embeddings and all layers, or an nn.ModuleList with a map for
     each of them; the identity where the widths are equal."""
     temperature: float
+    voices: tuple[Voice, ...] = (Voice(weight=1.0, temperature=None),)
+    """Of the teachers whose answers are learned; of several, a teacher's logits are (b, teachers, outputs)."""
     relation_layer: int = 0
     """The teacher layer whose relations the student's last layer learns, counted from 1."""
     relation_heads: int = 1
@@ -93,9 +97,21 @@ def _soft(student: Features, teacher: Features, batch: Mapping[str, Tensor], lin
         teacher = dataclasses.replace(teacher, logits=teacher.logits[answered])
         if not bool(answered.any()):
             return [student.logits.float().sum()]
+    voices = teacher.logits.unbind(1) if len(link.voices) > 1 else (teacher.logits,)
+    parts = [
+        voice.weight * _soft_towards(student.logits, logits, voice.temperature or link.temperature, batch, link)
+        for voice, logits in zip(link.voices, voices, strict=True)
+    ]
+    return [torch.stack(parts).sum()]
+
+
+def _soft_towards(
+    student: Tensor, teacher: Tensor, temperature: float, batch: Mapping[str, Tensor], link: Link
+) -> Tensor:
+    """What separates the student's outputs from one teacher's."""
     if link.task.soft_form == "values":
-        return [losses.soft_values(student.logits, teacher.logits)]
-    return [losses.soft_logits(student.logits, teacher.logits, link.temperature, link.task.soft_positions(batch))]
+        return losses.soft_values(student, teacher)
+    return losses.soft_logits(student, teacher, temperature, link.task.soft_positions(batch))
 
 
 def _embedding(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:

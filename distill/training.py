@@ -138,6 +138,7 @@ def _distiller(
         prepared.task,
         projection=_projection(stage, student, teacher, prepared) if stage.needs("hidden") else torch.nn.Identity(),
         teacher_logits=logits,
+        voices=shared.voices,
         labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
         answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
         sample=_first(batches, 4) if stage.layers == "nearest" else (),
@@ -157,7 +158,7 @@ def _stored(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, sh
 
 
 def _teacher_logits(sets: Sequence[str], shared: Shared) -> torch.Tensor:
-    """(n, outputs): the teacher's logits on these sets, one after the other."""
+    """(n, outputs), or of several teachers (n, teachers, outputs): logits on these sets, one after the other."""
     return torch.from_numpy(np.concatenate([np.load(shared.teacher_logits[name]) for name in sets]))
 
 
