@@ -8,6 +8,7 @@ from transformers import BertConfig
 
 from common.errors import UserError, unknown_name
 from common.hardware import usable_cores
+from distill.changes import ChangeOptions
 from distill.committee import CommitteeOptions
 from distill.recipes import OWN, RECIPES
 from distill.transfer_options import TransferOptions
@@ -117,6 +118,7 @@ class RunConfig:
     """Folder for the pages."""
     data: TaskOptions = field(default_factory=TaskOptions)
     distilling: DistilOptions = field(default_factory=DistilOptions)
+    changes: ChangeOptions = field(default_factory=ChangeOptions)
     transfer: TransferOptions = field(default_factory=TransferOptions)
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
     committee: CommitteeOptions = field(default_factory=CommitteeOptions)

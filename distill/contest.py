@@ -7,6 +7,7 @@ import numpy as np
 from transformers import PretrainedConfig
 
 from distill.ablation import ablations
+from distill.changes import changed
 from distill.config import RunConfig
 from distill.evaluate import difference
 from distill.fit import check_recipe, refuse_layers
@@ -40,7 +41,8 @@ def chosen_recipes(
         stages = scaled(recipe_for(recipe, name, outputs=outputs), options.budget)
         if outputs:
             refuse_layers(recipe, name, stages)
-        stages = on_sets(name, fitting(stages, student, teacher), config.transfer, kind)
+        stages = changed(fitting(stages, student, teacher), config.changes)
+        stages = on_sets(name, stages, config.transfer, kind)
         recipes[recipe] = tuple(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
             for stage in stages

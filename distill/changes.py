@@ -1,0 +1,105 @@
+"""What a user changes in a recipe: layer map, projections, temperature, weights of losses."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from common.errors import UserError, unknown_name
+from distill.layers import MAPS
+from distill.schedules import Number, Schedule
+from distill.stages import Stage
+from distill.terms import TERMS
+
+_PROJECTIONS = ("shared", "per layer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions:
+    """Changes to the recipe."""
+
+    layer_map: str | None = None
+    """Teacher layers that hidden states and attention are compared with: uniform, top, bottom, nearest (found by the
+    data, again every 100 steps), or a list, as in 2,4,6. None: the recipe's."""
+    projection: str | None = None
+    """From the student's width to the teacher's: shared (one for all layers) or per-layer. None: the recipe's."""
+    temperature: str | None = None
+    """Of soft losses: a number, or two for one that changes evenly over the stage, as in 8..1. None: the recipe's."""
+    loss_weights: str | None = None
+    """Weights of losses in the stages that have them, as in soft=1..0.5,hard=0..0.5 (0 leaves a loss out). None: the
+    recipe's."""
+
+    def __post_init__(self) -> None:
+        if self.layer_map is not None and not self.layer_map[:1].isdigit() and self.layer_map not in MAPS:
+            raise unknown_name("--layer-map", self.layer_map, MAPS)
+        if self.projection is not None and self.projection.replace("-", " ") not in _PROJECTIONS:
+            raise UserError(f"--projection {self.projection}: expected shared or per-layer")
+        if self.temperature is not None:
+            parse_number("--temperature", self.temperature)
+        parse_weights(self.loss_weights or "")
+
+
+def parse_number(option: str, text: str) -> Number:
+    """ "2", or "8..1" from the first step of a stage to its last.
+
+    >>> parse_number("--temperature", "8..1")
+    Schedule(start=8.0, end=1.0, shape='linear')
+    """
+    try:
+        ends = [float(part) for part in text.split("..")]
+    except ValueError:
+        ends = []
+    if len(ends) not in (1, 2):
+        raise UserError(f"{option} {text}: expected a number, or two as in 8..1")
+    return ends[0] if len(ends) == 1 else Schedule(start=ends[0], end=ends[1])
+
+
+def parse_weights(text: str) -> dict[str, Number]:
+    """Loss term to weight.
+
+    >>> parse_weights("soft=2,hard=0..1")["soft"]
+    2.0
+    """
+    weights: dict[str, Number] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, number = part.partition("=")
+        if name not in TERMS:
+            raise unknown_name("--loss-weights: loss", name, TERMS)
+        if not equals:
+            raise UserError(f"--loss-weights {text}: expected NAME=NUMBER, separated by commas")
+        weights[name] = parse_number(f"--loss-weights {name}", number)
+    return weights
+
+
+def changed(stages: tuple[Stage, ...], options: ChangeOptions) -> tuple[Stage, ...]:
+    """The stages with the changes, each where it applies.
+
+    Raises:
+        UserError: a change that applies to none of them, or that leaves a stage without losses.
+    """
+    weights = parse_weights(options.loss_weights or "")
+    result = tuple(_changed(stage, options, weights) for stage in stages)
+    given = {
+        f"--layer-map {options.layer_map}": options.layer_map and not any(stage.needs("mapped") for stage in stages),
+        f"--projection {options.projection}": options.projection and not any(stage.needs("hidden") for stage in stages),
+        f"--temperature {options.temperature}": options.temperature and not any("soft" in s.losses for s in stages),
+    }
+    given |= {f"--loss-weights {name}": not any(name in stage.losses for stage in stages) for name in weights}
+    for option, useless in given.items():
+        if useless:
+            raise UserError(f"{option}: no stage of this recipe has that: leave it out, or choose another --recipe")
+    return result
+
+
+def _changed(stage: Stage, options: ChangeOptions, weights: Mapping[str, Number]) -> Stage:
+    losses = {name: weights.get(name, weight) for name, weight in stage.losses.items()}
+    losses = {name: weight for name, weight in losses.items() if weight != 0}
+    if not losses:
+        raise UserError(f"--loss-weights {options.loss_weights}: the stage {stage.name} is left without a loss")
+    changes: dict[str, object] = {"losses": losses}
+    if options.layer_map is not None and stage.needs("mapped"):
+        changes["layers"] = options.layer_map
+    if options.projection is not None and stage.needs("hidden"):
+        changes["projection"] = options.projection.replace("-", " ")
+    if options.temperature is not None and "soft" in stage.losses:
+        changes["temperature"] = parse_number("--temperature", options.temperature)
+    return dataclasses.replace(stage, **changes)  # type: ignore[arg-type]

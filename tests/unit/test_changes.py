@@ -1,0 +1,60 @@
+"""Changes to a recipe from the command line."""
+
+import pytest
+
+from common.errors import UserError
+from distill.changes import ChangeOptions, changed
+from distill.recipes import RECIPES
+from distill.schedules import Schedule
+
+
+def test_no_change_leaves_a_recipe_as_it_is() -> None:
+    for recipe in RECIPES.values():
+        assert changed(recipe(), ChangeOptions()) == recipe()
+
+
+def test_each_change_goes_where_it_applies() -> None:
+    options = ChangeOptions(
+        layer_map="nearest", projection="per-layer", temperature="8..1", loss_weights="hidden=0.5,attention=0,soft=2..1"
+    )
+    general, intermediate, prediction = changed(RECIPES["tiny"](), options)
+    for stage in (general, intermediate):
+        assert (stage.layers, stage.projection) == ("nearest", "per layer")
+        assert dict(stage.losses) == {"embedding": 1.0, "hidden": 0.5}
+        assert stage.temperature == 1.0
+    assert dict(prediction.losses) == {"soft": Schedule(start=2.0, end=1.0)}
+    assert prediction.temperature == Schedule(start=8.0, end=1.0)
+    assert prediction.layers == "uniform"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"layer_map": "unifrom"}, "uniform"),
+        ({"projection": "each"}, "--projection each: expected shared or per-layer"),
+        ({"temperature": "warm"}, "--temperature warm: expected a number"),
+        ({"temperature": "1..2..3"}, "--temperature"),
+        ({"loss_weights": "sfot=1"}, "soft"),
+        ({"loss_weights": "soft"}, "NAME=NUMBER"),
+        ({"loss_weights": "soft=x"}, "--loss-weights soft x: expected a number"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_option(options: dict[str, str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        ChangeOptions(**options)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "words"),
+    [
+        ("distil", {"layer_map": "top"}, "--layer-map top: no stage"),
+        ("minilmv2", {"projection": "shared"}, "--projection shared: no stage"),
+        ("distil", {"loss_weights": "attention=1"}, "--loss-weights attention: no stage"),
+        ("tiny", {"loss_weights": "soft=0"}, "the stage prediction is left without a loss"),
+        ("tiny", {"loss_weights": "soft=-1"}, "expected 0 or more"),
+        ("tiny", {"layer_map": "nearest", "loss_weights": "hidden=0,embedding=0"}, "compares hidden states"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(recipe: str, options: dict[str, str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        changed(RECIPES[recipe](), ChangeOptions(**options))
