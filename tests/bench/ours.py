@@ -15,8 +15,11 @@ from contest import Contestant, Meter, compete, parser
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from distill.cache import StoredFeatures, Wanted, write_features
 from distill.distiller import Distiller, without_dropout
+from distill.outputs import Features
 from distill.stages import Stage
+from teacher.attention import training_attention
 from teacher.batches import Batches
 from teacher.data import TaskData
 from teacher.loop import resolve_precision, train
@@ -51,8 +54,19 @@ class RandomBatches(Batches):
         return [order[cut : cut + self.batch_size] for cut in range(0, len(order), self.batch_size)]
 
 
+class SomeRows(StoredFeatures):
+    """The insides of some texts, asked for by their places among all."""
+
+    def __init__(self, folder: Path, wanted: Wanted, places: np.ndarray, *, layers: int, heads: int) -> None:
+        super().__init__(folder, wanted, layers=layers, heads=heads)
+        self._places = places
+
+    def features(self, indices: Sequence[int], length: int, logits: Tensor) -> Features:
+        return super().features(self._places[list(indices)].tolist(), length, logits)
+
+
 class Ours(Contestant):
-    """A stage on the teacher's logits, computed once; with --intermediate also on its layers, computed every step."""
+    """A stage on the teacher's logits, with --intermediate also on its layers; both are computed once."""
 
     name = "ours"
 
@@ -67,15 +81,17 @@ class Ours(Contestant):
         )
         self._batches = self._batches_of(options)
         self._precision = resolve_precision(options.precision)
-        self._every_step = options.teacher_forward_each_step or options.intermediate
+        self._every_step = options.teacher_forward_each_step
         self._logits: Tensor | None = None
+        self._stored: StoredFeatures | None = None
+        self._folder = tempfile.TemporaryDirectory()
 
     @property
     def steps_per_epoch(self) -> int:
         return self._batches.steps_per_epoch
 
     def prepare(self, steps: int) -> int:
-        """The teacher's logits for the texts of the first `steps` steps."""
+        """The teacher's logits, and insides where they are asked for, for the texts of the first `steps` steps."""
         if self._every_step:
             return 0
         rows = np.unique(np.concatenate(self._batches.plan(0)[:steps]))
@@ -85,18 +101,39 @@ class Ours(Contestant):
         self._logits[rows] = torch.from_numpy(
             predict_logits(self._teacher, prepared, "train", precision=self._precision)
         )
+        if self.options.intermediate:
+            self._stored = self._insides(rows, part)
         return len(rows)
+
+    def _insides(self, rows: np.ndarray, part: Encoded) -> StoredFeatures:
+        layers = [int(layer) for layer in self.options.layers.split(",")]
+        wanted = Wanted(hidden=frozenset({0, *layers}), attention=frozenset(layers))
+        folder, config = Path(self._folder.name) / "insides", self._teacher.config
+        with training_attention(self._teacher):
+            write_features(
+                self._teacher.eval(),
+                part,
+                lambda indices: self._prepared.task.collate(part, indices, self._prepared.pad),
+                wanted,
+                folder,
+                bf16=self._precision == "bf16",
+                advance=lambda count: None,
+            )
+        places = np.zeros(len(self.train_split.ids), dtype=np.int64)
+        places[rows] = np.arange(len(rows))
+        return SomeRows(folder, wanted, places, layers=config.num_hidden_layers, heads=config.num_attention_heads)
 
     def train(self, student: PreTrainedModel, steps: int, meter: Meter) -> None:
         options = self.options
         stage = self._stage(steps)
         distiller = Distiller(
             student,
-            self._teacher if self._every_step else None,
+            self._teacher if self._every_step or options.intermediate else None,
             stage,
             self._prepared.task,
             projection=torch.nn.Identity(),
             teacher_logits=None if self._every_step else self._logits,
+            stored=self._stored,
         )
         batches = _metered(self._batches, meter)
         settings = stage.loop(
