@@ -40,10 +40,10 @@ def token_batches(lengths: np.ndarray, tokens: int, *, seed: int, epoch: int, po
         parts = _parts(len(chunk), span, pool)
         ends = np.cumsum(costs[chunk])
         cuts = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts)
-        # A text longer than a whole part would leave an empty batch beside it: no batch is empty, none is dropped.
-        cuts = np.clip(np.maximum.accumulate(cuts - np.arange(parts - 1)) + np.arange(parts - 1), 1, None)
-        cuts = np.minimum(cuts, len(chunk) - np.arange(parts - 1, 0, -1))
-        batches += np.split(chunk, cuts)
+        # A text as long as a whole part would leave an empty batch beside it: no batch is empty, none is dropped.
+        before = np.arange(parts - 1)
+        cuts = np.maximum.accumulate(cuts - before) + before
+        batches += np.split(chunk, np.clip(cuts, before + 1, len(chunk) - parts + 1 + before))
     return [batches[index] for index in generator.permutation(len(batches))]
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from common.errors import UserError
@@ -230,6 +232,20 @@ def test_batches_by_pieces_hold_every_example_once_and_are_as_many_in_each_epoch
         assert len(batches) == token_batch_count(lengths, tokens)
         assert min(map(len, batches)) > 0
         assert sorted(np.concatenate(batches).tolist()) == list(range(rows))
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=40), st.integers(1, 400), st.integers(1, 6))
+def test_no_batch_by_pieces_is_empty(lengths: list[int], tokens: int, pool: int) -> None:
+    array = np.array(lengths)
+    batches = token_batches(array, tokens, seed=0, epoch=0, pool=pool)
+    assert len(batches) == token_batch_count(array, tokens, pool=pool)
+    assert min(map(len, batches)) > 0
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+
+
+def test_texts_as_long_as_a_whole_batch_are_a_batch_each() -> None:
+    batches = token_batches(np.full(50, 128), 128, seed=0, epoch=0)
+    assert [len(batch) for batch in batches] == [1] * 50
 
 
 def test_batches_by_pieces_are_of_like_cost_and_length() -> None:
