@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.files import write_text
+
 
 @dataclass(frozen=True)
 class Row:
@@ -24,9 +26,9 @@ class History:
         self.path, self.every = path, every
         self.sums: dict[str, float] = {}
         self.count = 0
-        path.parent.mkdir(parents=True, exist_ok=True)
         kept = [row for row in read_rows(path) if row.step <= upto] if path.exists() else []
-        path.write_text("".join(_line(row) for row in kept), encoding="utf-8")
+        # Whole or not at all: a kill here must not take the rows of earlier sittings along.
+        write_text(path, "".join(_line(row) for row in kept))
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
