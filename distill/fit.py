@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from transformers import PretrainedConfig
 
 from common.errors import UserError
-from distill.layers import layer_map
+from distill.layers import layer_map, refuse_embeddings
 from distill.stages import Stage
 from distill.terms import TERMS
 from students.presets import StudentConfig
@@ -58,11 +58,12 @@ def _check_stage(stage: Stage, student: StudentConfig, teacher: PretrainedConfig
             "PKD leaves out the last layer, and the student has no other: take a student of 2 layers or more "
             "(--student distil, or a deeper --teacher), or another --recipe, such as minilmv2"
         )
+    compared = [name for name in ("attention", "attention_kl") if name in stage.losses]
     if stage.needs("mapped"):
-        layer_map(stage.layers, student.layers, teacher.num_hidden_layers)
+        layers = layer_map(stage.layers, student.layers, teacher.num_hidden_layers)
+        refuse_embeddings(layers if compared else ())
     if "relations" in stage.losses:
         relation_heads(student.hidden, teacher.hidden_size, stage.relation_heads)
-    compared = [name for name in ("attention", "attention_kl") if name in stage.losses]
     if compared and student.heads != teacher.num_attention_heads:
         note = (
             f"{student.name} has {student.heads} attention heads, the teacher {teacher.num_attention_heads}: attention "

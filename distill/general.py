@@ -19,6 +19,7 @@ from distill.general_config import GeneralConfig
 from distill.general_folder import DONE, write_student
 from distill.general_objective import TextDistiller, look_inside
 from distill.general_text import masked_batches, sequences_of
+from distill.layers import refuse_embeddings
 from distill.projections import ridge_map, width
 from distill.shapes import any_depth, planned_student
 from distill.text import text_batches
@@ -128,6 +129,7 @@ def _student(
         teacher_masked=teacher.masked,
     )
     layers = any_depth(config.layer_map, student.layers, teacher.model.config.num_hidden_layers)
+    refuse_embeddings(layers if "attention" in config.terms else ())
     projection = _projection(encoder(model), encoder(teacher.model), sample, layers)
     objective = TextDistiller(
         model,

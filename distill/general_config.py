@@ -135,6 +135,8 @@ class GeneralConfig:
             problems.append(f"--batch-size {self.batch_size}: expected at least 1")
         if self.length < 8:
             problems.append(f"--length {self.length}: expected at least 8 pieces")
+        if self.layer_map == "nearest":
+            problems.append("--layer-map nearest is an option of python -m distill.run: choose uniform, top or bottom")
         try:
             self.loop(1 if self.wanted_steps is None else self.wanted_steps)
         except UserError as error:

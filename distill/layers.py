@@ -50,6 +50,19 @@ def layer_map(name: str, students: int, teachers: int) -> tuple[int, ...]:
     return MAPS[name](students, teachers)
 
 
+def refuse_embeddings(layers: Sequence[int]) -> None:
+    """Layer 0, the embedding output, can be compared by its hidden states alone.
+
+    Raises:
+        UserError: it is among the teacher's layers whose attention is to be compared.
+    """
+    if 0 in layers:
+        raise UserError(
+            f"the layer map {','.join(map(str, layers))} names 0, the embeddings, which have no attention: name layers "
+            "from 1, or leave the attention losses out"
+        )
+
+
 def rising(costs: Sequence[Sequence[float]]) -> tuple[int, ...]:
     """The strictly rising map with the least sum of costs, `costs[m - 1][n - 1]` being that of student layer m with n.
 

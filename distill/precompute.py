@@ -34,12 +34,20 @@ def looked_at(stage: Stage, students: int, teachers: int) -> Wanted:
     Terms beside the layer map look at the embeddings, the last hidden state, or the layer of relations.
     """
     terms = [TERMS[name] for name in stage.losses]
-    nearest = stage.layers == "nearest"
-    mapped = frozenset(range(1, teachers + 1) if nearest else layer_map(stage.layers, students, teachers))
+    mapped = _mapped(stage, students, teachers)
     hidden = [mapped if term.mapped else frozenset({0, teachers}) for term in terms if term.hidden]
     relations = any(term.attention and not term.mapped for term in terms)
     attention = [mapped if term.mapped else frozenset({relation_layer(teachers)}) for term in terms if term.attention]
     return Wanted(hidden=frozenset().union(*hidden), attention=frozenset().union(*attention), values=relations)
+
+
+def _mapped(stage: Stage, students: int, teachers: int) -> frozenset[int]:
+    """The teacher layers that the stage's layer map may name; none where no term asks it."""
+    if not stage.needs("mapped"):
+        return frozenset()
+    if stage.layers == "nearest":
+        return frozenset(range(1, teachers + 1))
+    return frozenset(layer_map(stage.layers, students, teachers))
 
 
 def insides(teacher: Teacher, jobs: Sequence[Job], run: Path, *, gigabytes: float, bf16: bool) -> Insides | None:

@@ -41,14 +41,14 @@ def fitting(stages: tuple[Stage, ...], student: StudentConfig, teacher: Pretrain
     """The stages of a recipe for this student.
 
     One that comes from general text does not learn from it again; one deeper than its teacher gets a map that gives
-    several of its layers the same teacher layer.
+    several of its layers the same teacher layer, which projections of hidden states are fitted by too.
     """
     if student.start == "general":
         stages = tuple(stage for stage in stages if stage.data != "text")
     if student.layers <= teacher.num_hidden_layers:
         return stages
     layers = deep_map(student.layers, teacher.num_hidden_layers)
-    return tuple(dataclasses.replace(stage, layers=layers) if stage.needs("mapped") else stage for stage in stages)
+    return tuple(dataclasses.replace(stage, layers=layers) if stage.layered else stage for stage in stages)
 
 
 def any_depth(name: str, students: int, teachers: int) -> tuple[int, ...]:

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from distill.layers import layer_map
+from distill.general_config import GeneralConfig
+from distill.layers import layer_map, refuse_embeddings
 
 
 @pytest.mark.parametrize(
@@ -41,3 +44,11 @@ def test_uniform_rises_and_ends_at_the_last_layer(students: int, teachers: int) 
 def test_a_wrong_map_is_explained(name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         layer_map(name, 3, 6)
+
+
+def test_only_layers_with_attention_are_compared_by_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="0,2 names 0, the embeddings"):
+        refuse_embeddings((0, 2))
+    refuse_embeddings((1, 2))
+    with pytest.raises(UserError, match=r"--layer-map nearest is an option of python -m distill\.run"):
+        GeneralConfig(out=tmp_path / "x", layer_map="nearest")

@@ -71,6 +71,9 @@ def test_each_term_says_which_layers_it_compares() -> None:
     assert looked_at(relations, 3, 12) == Wanted(attention=frozenset({12}), values=True)
     (distil,) = RECIPES["distil"]()
     assert looked_at(distil, 3, 6) == Wanted(hidden=frozenset({0, 6}))
+    # The layer map that a student deeper than its teacher lacks is asked for by no term of these.
+    assert looked_at(relations, 8, 6) == Wanted(attention=frozenset({6}), values=True)
+    assert looked_at(distil, 8, 6) == Wanted(hidden=frozenset({0, 6}))
     assert precompute.storable(intermediate)
     assert not precompute.storable(general)
     assert not precompute.storable(prediction)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from transformers import BertConfig
 
 from common.errors import UserError
+from distill.changes import ChangeOptions
 from distill.config import DistilOptions, RunConfig
 from distill.contest import Recipes, check_recipes, chosen_recipes, on_equal_steps
 from distill.fit import relation_heads
@@ -118,6 +119,14 @@ def test_recipes_are_checked_as_options() -> None:
         _config(",")
     with pytest.raises(UserError, match="--relation-heads 0"):
         _config("minilmv2", relation_heads=0)
+
+
+def test_attention_cannot_be_compared_with_the_embeddings() -> None:
+    teacher, changes = _teacher(6, 384, 12), ChangeOptions(layer_map="0,2,4,6")
+    with pytest.raises(UserError, match=r"recipe tiny, stage general, student tiny: .*0,2,4,6 names 0, the embeddings"):
+        check_recipes(RunConfig(distilling=DistilOptions(recipe="tiny"), changes=changes), "classification", teacher)
+    with_states = RunConfig(distilling=DistilOptions(recipe="albert"), changes=changes)
+    assert check_recipes(with_states, "classification", teacher) == ()
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ def test_a_student_deeper_than_its_teacher_has_layers_that_share_a_teacher_layer
         stages = fitting(RECIPES[name](), student, MINILM)
         layered = [stage for stage in stages if "hidden" in stage.losses]
         assert layered and all(stage.layers == deep_map(9, 6) for stage in layered)
+        (distil, *_) = fitting(RECIPES["distil"](), student, MINILM)
+        assert distil.layers == deep_map(9, 6)
     shallow = plan("tiny", layers=3)
     assert fitting(RECIPES["tiny"](), shallow, MINILM) == RECIPES["tiny"]()
 
