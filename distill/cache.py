@@ -6,6 +6,7 @@ be from a forward pass.
 """
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +77,7 @@ def write_features(
     width = int(teacher.config.hidden_size)
     with new_folder(folder) as target:
         np.save(target / OFFSETS, offsets)
-        arrays = {
-            name: np.lib.format.open_memmap(
-                target / f"{name}.npy", mode="w+", dtype=np.int16, shape=(int(offsets[-1]), width)
-            )
-            for name in wanted.files()
-        }
+        arrays = {name: _new_array(target / f"{name}.npy", int(offsets[-1]), width) for name in wanted.files()}
         for indices in sorted_batches(encoded.lengths, batch_size):
             batch = collate(list(indices))
             with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
@@ -94,6 +90,16 @@ def write_features(
             advance(len(indices))
         for array in arrays.values():
             array.flush()
+
+
+def _new_array(path: Path, pieces: int, width: int) -> np.memmap:
+    """A file of zeros, (pieces, width), written to through memory."""
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.int16, shape=(pieces, width))
+    if hasattr(os, "posix_fallocate"):
+        # A full disk is an error with words here; at a write through memory it would be a bus error.
+        with path.open("r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+    return array
 
 
 def _states(seen: Features, wanted: Wanted) -> Iterable[tuple[str, Tensor]]:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from common.files import write_json
 from common.progress import Progress
@@ -18,6 +19,8 @@ from teacher.finetune import Teacher
 
 KEY = "key.json"
 FOLDER = Path("teacher") / "insides"
+ROOM = Path("teacher") / "room.json"
+"""Bytes that a run may take, as it found them first."""
 GIGABYTE = 1e9
 WORTH = 1.5
 """Passes from which writing and reading cost less than computing anew."""
@@ -62,9 +65,7 @@ def insides(teacher: Teacher, jobs: Sequence[Job], run: Path, *, gigabytes: floa
     encoded = teacher.prepared.splits["train"]
     passes = _passes(jobs, teacher.model.config.num_hidden_layers, len(encoded))
     pieces, width = int(encoded.lengths.sum()), int(teacher.model.config.hidden_size)
-    room = gigabytes * GIGABYTE
-    if not (run / FOLDER).exists():
-        room = min(room, shutil.disk_usage(run).free / 2)
+    room = min(gigabytes * GIGABYTE, _disk_room(run))
     chosen = Wanted()
     for wanted, count in sorted(passes.items(), key=lambda entry: -entry[1] / len(entry[0].files())):
         if count >= WORTH and (chosen | wanted).size(pieces, width) <= room:
@@ -73,6 +74,22 @@ def insides(teacher: Teacher, jobs: Sequence[Job], run: Path, *, gigabytes: floa
         return None
     _write(teacher, chosen, run / FOLDER, bf16=bf16, gigabytes=chosen.size(pieces, width) / GIGABYTE)
     return Insides(folder=run / FOLDER, wanted=chosen)
+
+
+def _disk_room(run: Path) -> float:
+    """Half of what the disk had left when the run first asked: a resumed run has to choose as it did then."""
+    _drop_unfinished(run)
+    room = _read(run / ROOM)
+    if room is None:
+        room = shutil.disk_usage(run).free / 2
+        write_json(run / ROOM, room)
+    return float(room)
+
+
+def _drop_unfinished(run: Path) -> None:
+    """What a kill left of a folder that was being written: nothing else would free these gigabytes."""
+    for left in (run / FOLDER).parent.glob(f".{FOLDER.name}.*"):
+        shutil.rmtree(left)
 
 
 def _passes(jobs: Sequence[Job], teachers: int, examples: int) -> dict[Wanted, float]:
@@ -91,7 +108,7 @@ def _write(teacher: Teacher, wanted: Wanted, folder: Path, *, bf16: bool, gigaby
     key = key_of(
         prepared.task.data.fingerprint, weights_digest(str(teacher.folder)), prepared.max_length, wanted.files(), bf16
     )
-    if _key(folder) == key:
+    if _read(folder / KEY) == key:
         return
     # The key goes last: without it a folder is not taken for whole.
     shutil.rmtree(folder, ignore_errors=True)
@@ -109,14 +126,15 @@ def _write(teacher: Teacher, wanted: Wanted, folder: Path, *, bf16: bool, gigaby
     write_json(folder / KEY, key)
 
 
-def _key(folder: Path) -> str | None:
+def _read(path: Path) -> Any:
+    """The value in a JSON file; None where there is none that can be read."""
     try:
-        value = json.loads((folder / KEY).read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return str(value)
 
 
 def drop_insides(run: Path) -> None:
     """Gigabytes that a finished run doesn't need."""
+    _drop_unfinished(run)
     shutil.rmtree(run / FOLDER, ignore_errors=True)

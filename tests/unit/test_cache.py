@@ -1,5 +1,7 @@
 """A teacher's insides from a file: what a forward pass shows, in bf16, at every real piece."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import BertForSequenceClassification
 
+from common.errors import UserError
 from distill.cache import StoredFeatures, Wanted, write_features
 from distill.losses import attention_mse, hidden_mse
 from distill.outputs import Features, features
@@ -98,6 +101,18 @@ def test_only_what_is_wanted_lies_on_the_disk(
     assert set(files) == {"offsets", "hidden-3", "query-2", "key-2"}
     content = sum(np.load(path, mmap_mode="r").nbytes for name, path in files.items() if name != "offsets")
     assert content == wanted.size(sum(LENGTHS), 32)
+
+
+def test_a_full_disk_is_said_in_words(
+    teacher: BertForSequenceClassification, encoded: Encoded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, start: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(UserError, match="no space left on the disk while writing"):
+        _stored(teacher, encoded, tmp_path / "features", WANTED)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failure_leaves_nothing_behind(

@@ -115,6 +115,29 @@ def test_what_is_there_is_used_again_and_another_teachers_is_not(
     assert not kept.folder.exists()
 
 
+def test_a_killed_run_chooses_again_what_it_chose_and_frees_what_it_left(
+    teacher: Teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = _jobs(teacher, tmp_path, seeds=2, names=("tiny", "distil"))
+    pieces = int(teacher.prepared.splits["train"].lengths.sum())
+    free = 2.1 * Wanted(hidden=frozenset({0, 4})).size(pieces, 32)
+    monkeypatch.setattr(precompute.shutil, "disk_usage", lambda run: SimpleNamespace(free=free))
+    kept = insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False)
+    assert kept is not None
+    assert kept.wanted == Wanted(hidden=frozenset({0, 4}))
+    # Killed between the folder and its key, and once more while it was written anew; the disk has other room by now.
+    (kept.folder / precompute.KEY).unlink()
+    unfinished = kept.folder.with_name(".insides.123.tmp")
+    unfinished.mkdir()
+    for later in (1e12, 0):
+        monkeypatch.setattr(precompute.shutil, "disk_usage", lambda run, later=later: SimpleNamespace(free=later))
+        assert insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False) == kept
+        assert not unfinished.exists()
+    unfinished.mkdir()
+    drop_insides(tmp_path)
+    assert not unfinished.exists()
+
+
 @pytest.mark.parametrize("recipe", ["tiny", "distil", "albert", "minilmv2", "pkd"])
 def test_a_stage_has_the_losses_and_gradients_that_a_forward_pass_gives(
     recipe: str, teacher: Teacher, tiny_bert: Make, tmp_path: Path
