@@ -37,15 +37,15 @@ def plan(
             recipe: tuple(filled(stage, lengths) for stage in stages)
             for recipe, stages in chosen_recipes(config, kind, name, student, teacher.model.config).items()
         }
-        recipes = chosen if config.distilling.ablate else on_equal_steps(chosen, sizes)
-        several = len(recipes) > 1
+        several, equal = len(chosen) > 1, len(chosen) > 1 and not config.distilling.ablate
+        recipes = on_equal_steps(chosen, sizes) if equal else chosen
         kinds = [
             (recipe if several else None, f"{name}-{recipe.replace(' ', '-')}" if several else name, stages, False)
             for recipe, stages in recipes.items()
         ]
         if config.distilling.twins:
             first = next(iter(recipes.values()))
-            twin = twin_recipe(first, steps=steps_of(first, sizes) if several else None, sizes=sizes)
+            twin = twin_recipe(first, steps=steps_of(first, sizes) if equal else None, sizes=sizes)
             kinds.append((None, f"{name}-twin", twin, True))
         jobs += [
             Job(
