@@ -3,7 +3,7 @@
 import dataclasses
 
 from common.errors import UserError
-from distill.stages import Stage
+from distill.stages import Stage, without
 
 WHOLE = "whole"
 ANSWERS = {"soft", "hard"}
@@ -22,10 +22,12 @@ def ablations(stages: tuple[Stage, ...]) -> Variants:
         UserError: a recipe of one stage with one loss, of which nothing can be removed.
     """
     variants: Variants = {WHOLE: stages}
+    losses = dict.fromkeys(name for stage in stages for name in stage.losses)
     for stage in stages:
         if len(stages) > 1:
-            _add(variants, f"no {stage.name}", _without_stage(stages, stage))
-    for name in dict.fromkeys(name for stage in stages for name in stage.losses):
+            name = f"{stage.name} stage" if stage.name in losses else stage.name
+            _add(variants, f"no {name}", _without_stage(stages, stage))
+    for name in losses:
         _add(variants, f"no {name}", _without_loss(stages, name))
     if len(variants) == 1:
         raise UserError("--ablate: this recipe has one stage with one loss, of which nothing can be removed")
@@ -33,7 +35,9 @@ def ablations(stages: tuple[Stage, ...]) -> Variants:
 
 
 def _add(variants: Variants, name: str, stages: tuple[Stage, ...]) -> None:
-    if stages and stages not in variants.values():
+    """Where it is none of them already, by what it trains on: a description alone makes no variant."""
+    plain = _undescribed(stages)
+    if stages and all(plain != _undescribed(other) for other in variants.values()):
         variants[name] = stages
 
 
@@ -46,13 +50,19 @@ def _without_stage(stages: tuple[Stage, ...], removed: Stage) -> tuple[Stage, ..
 def _without_loss(stages: tuple[Stage, ...], name: str) -> tuple[Stage, ...]:
     left = []
     for stage in stages:
-        losses = {term: weight for term, weight in stage.losses.items() if term != name}
-        if losses and (ANSWERS & losses.keys() or ANSWERS.isdisjoint(stage.losses)):
-            left.append(dataclasses.replace(stage, losses=losses))
+        losses = stage.losses.keys() - {name}
+        if losses and (ANSWERS & losses or ANSWERS.isdisjoint(stage.losses)):
+            left.append(without(stage, {name}))
         elif not ANSWERS.isdisjoint(stage.losses):
             left.append(_labels_alone(stage))
     return tuple(left)
 
 
 def _labels_alone(stage: Stage) -> Stage:
-    return dataclasses.replace(stage, losses={"hard": 1.0}, teacher="none", data="train", mix={})
+    return dataclasses.replace(
+        stage, description="The labels alone.", losses={"hard": 1.0}, teacher="none", data="train", mix={}
+    )
+
+
+def _undescribed(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    return tuple(dataclasses.replace(stage, description="") for stage in stages)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from common.errors import UserError, unknown_name
 from distill.layers import MAPS
 from distill.schedules import Number, Schedule
-from distill.stages import Stage
+from distill.stages import Stage, without
 from distill.terms import TERMS
 
 _PROJECTIONS = ("shared", "per layer")
@@ -77,25 +77,32 @@ def changed(stages: tuple[Stage, ...], options: ChangeOptions) -> tuple[Stage, .
         UserError: a change that applies to none of them, or that leaves a stage without losses.
     """
     weights = parse_weights(options.loss_weights or "")
-    result = tuple(_changed(stage, options, weights) for stage in stages)
-    given = {
-        f"--layer-map {options.layer_map}": options.layer_map and not any(stage.needs("mapped") for stage in stages),
-        f"--projection {options.projection}": options.projection and not any(stage.needs("hidden") for stage in stages),
-        f"--temperature {options.temperature}": options.temperature and not any("soft" in s.losses for s in stages),
-    }
-    given |= {f"--loss-weights {name}": not any(name in stage.losses for stage in stages) for name in weights}
-    for option, useless in given.items():
-        if useless:
-            raise UserError(f"{option}: no stage of this recipe has that: leave it out, or choose another --recipe")
-    return result
+    for name in weights:
+        _require(f"--loss-weights {name}", any(name in stage.losses for stage in stages))
+    stages = tuple(_weighted(stage, options, weights) for stage in stages)
+    if options.layer_map is not None:
+        _require(f"--layer-map {options.layer_map}", any(stage.needs("mapped") for stage in stages))
+    if options.projection is not None:
+        _require(f"--projection {options.projection}", any(stage.needs("hidden") for stage in stages))
+    if options.temperature is not None:
+        _require(f"--temperature {options.temperature}", any("soft" in stage.losses for stage in stages))
+    return tuple(_changed(stage, options) for stage in stages)
 
 
-def _changed(stage: Stage, options: ChangeOptions, weights: Mapping[str, Number]) -> Stage:
-    losses = {name: weights.get(name, weight) for name, weight in stage.losses.items()}
-    losses = {name: weight for name, weight in losses.items() if weight != 0}
-    if not losses:
+def _require(option: str, of_use: bool) -> None:
+    if not of_use:
+        raise UserError(f"{option}: no stage of this recipe has that: leave it out, or choose another --recipe")
+
+
+def _weighted(stage: Stage, options: ChangeOptions, weights: Mapping[str, Number]) -> Stage:
+    left = without(stage, [name for name, weight in weights.items() if weight == 0])
+    if not left.losses:
         raise UserError(f"--loss-weights {options.loss_weights}: the stage {stage.name} is left without a loss")
-    changes: dict[str, object] = {"losses": losses}
+    return dataclasses.replace(left, losses={name: weights.get(name, weight) for name, weight in left.losses.items()})
+
+
+def _changed(stage: Stage, options: ChangeOptions) -> Stage:
+    changes: dict[str, object] = {}
     if options.layer_map is not None and stage.needs("mapped"):
         changes["layers"] = options.layer_map
     if options.projection is not None and stage.needs("hidden"):

@@ -51,7 +51,7 @@ def distilbert_recipe() -> tuple[Stage, ...]:
     return (
         Stage(
             name="distil",
-            description="The fine-tuned teacher's logits (T = 2), the labels, the direction of the last hidden states.",
+            description="The fine-tuned teacher's logits, the labels, the direction of the last hidden states.",
             teacher="finetuned",
             data="train",
             losses={"soft": 5.0, "hard": 2.0, "cosine": 1.0},
@@ -103,7 +103,7 @@ def pkd_recipe() -> tuple[Stage, ...]:
     return (
         Stage(
             name="patient",
-            description="The labels, the fine-tuned teacher's logits (T = 10), and its inner layers' [CLS] states.",
+            description="The labels, the fine-tuned teacher's logits, and its inner layers' [CLS] states.",
             teacher="finetuned",
             data="train",
             losses={"hard": 0.5, "soft": 0.5, "pkd": 0.13},

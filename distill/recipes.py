@@ -53,7 +53,7 @@ def distil_recipe() -> tuple[Stage, ...]:
     return (
         Stage(
             name="distil",
-            description="The fine-tuned teacher's logits (T = 2), the labels, the direction of the last hidden states.",
+            description="The fine-tuned teacher's logits, the labels, the direction of the last hidden states.",
             teacher="finetuned",
             data="train",
             tokens=TOKENS,
@@ -101,7 +101,7 @@ def outputs_recipe() -> tuple[Stage, ...]:
     return (
         Stage(
             name="outputs",
-            description="The teacher's stored outputs (T = 2) and the labels.",
+            description="The teacher's stored outputs and the labels.",
             teacher="finetuned",
             data="train",
             tokens=TOKENS,

@@ -42,6 +42,11 @@ def value_at(number: Number, progress: float) -> float:
     return number.at(progress) if isinstance(number, Schedule) else number
 
 
+def in_words(number: Number) -> str:
+    """ "2", or "8 to 1, linear"."""
+    return str(number) if isinstance(number, Schedule) else f"{number:g}"
+
+
 def ends(number: Number) -> tuple[float, float]:
     """First and last value; all others lie between them."""
     return (number.start, number.end) if isinstance(number, Schedule) else (number, number)

@@ -2,14 +2,14 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from common.errors import UserError, unknown_name
-from distill.schedules import Number, Schedule, ends
+from distill.schedules import Number, Schedule, ends, in_words
 from distill.terms import TERMS
 from teacher.batches import rounded_up
 from teacher.loop import LoopConfig
@@ -86,7 +86,7 @@ class Stage:
             raise UserError(f"stage {self.name}: temperature {self.temperature}: expected a number above 0")
         if self.projection not in ("shared", "per layer"):
             raise UserError(f"stage {self.name}: projection {self.projection!r}: expected 'shared' or 'per layer'")
-        if self.layers == "nearest" and not self.needs("hidden"):
+        if self.layers == "nearest" and self.needs("mapped") and not self.needs("hidden"):
             raise UserError(f"stage {self.name}: the layer map 'nearest' compares hidden states: weigh 'hidden' too")
         if self.refresh < 1:
             raise UserError(f"stage {self.name}: refresh {self.refresh}: expected at least 1 step")
@@ -99,6 +99,12 @@ class Stage:
     def layered(self) -> bool:
         """Looks into the teacher, not only at its answers."""
         return self.needs("hidden") or self.needs("attention")
+
+    @property
+    def words(self) -> str:
+        """The description, and the temperature that outputs are compared at."""
+        told = "soft" in self.losses and self.temperature != 1
+        return self.description + (f" Temperature {in_words(self.temperature)}." if told else "")
 
     def schedules(self) -> dict[str, str]:
         """In words what is scheduled: terms, and "temperature"."""
@@ -147,6 +153,18 @@ def filled(stage: Stage, lengths: np.ndarray) -> Stage:
     if texts <= stage.batch_size:
         return dataclasses.replace(stage, tokens=None)
     return dataclasses.replace(stage, batch_size=texts)
+
+
+def without(stage: Stage, names: Collection[str]) -> Stage:
+    """The stage without these losses, and with words for that; what is left has to be a stage."""
+    removed = [name for name in stage.losses if name in names]
+    if not removed:
+        return stage
+    return dataclasses.replace(
+        stage,
+        losses={name: weight for name, weight in stage.losses.items() if name not in removed},
+        description=f"{stage.description} Without {' and '.join(removed)}.",
+    )
 
 
 def scaled(stages: tuple[Stage, ...], factor: float) -> tuple[Stage, ...]:

@@ -17,7 +17,7 @@ def stage_cards(job: Job, sizes: Mapping[str, int]) -> list[StageCard]:
     return [
         StageCard(
             name=stage.name,
-            description=" ".join([stage.description, *_drawn_from(stage, sizes)]),
+            description=" ".join([stage.words, *_drawn_from(stage, sizes)]),
             losses={name: value_at(weight, 0.0) for name, weight in stage.losses.items()},
             schedules=stage.schedules(),
             steps=outcome["steps"],

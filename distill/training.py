@@ -74,7 +74,7 @@ def run_job(job: Job, shared: Shared) -> None:
 
 
 def _describe(job: Job) -> str:
-    return " ".join(filter(None, (*(stage.description for stage in job.stages), sharing_note(job.student))))
+    return " ".join(filter(None, (*(stage.words for stage in job.stages), sharing_note(job.student))))
 
 
 def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:

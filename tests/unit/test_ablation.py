@@ -1,5 +1,7 @@
 """A recipe without each of its parts."""
 
+import dataclasses
+
 import pytest
 
 from common.errors import UserError
@@ -32,6 +34,26 @@ def test_a_stage_that_trains_the_answers_keeps_one_term_that_does() -> None:
     losses = {name: set(stages[0].losses) for name, stages in variants.items()}
     assert losses["no soft"] == {"hard", "cosine"}
     assert losses["no cosine"] == {"soft", "hard"}
+
+
+def test_a_stage_and_a_loss_of_one_name_are_two_variants() -> None:
+    variants = ablations(RECIPES["albert"]())
+    assert set(variants) == {WHOLE, "no hidden stage", "no soft stage", "no embedding", "no hidden"}
+    assert [stage.name for stage in variants["no hidden stage"]] == ["soft"]
+    assert [set(stage.losses) for stage in variants["no hidden"]] == [{"embedding"}, {"soft"}]
+
+
+def test_each_variant_says_what_it_learns_from() -> None:
+    variants = ablations(RECIPES["tiny"]())
+    assert variants["no prediction"][-1].words == "The labels alone."
+    assert variants["no attention"][0].words.endswith("attention scores. Without attention.")
+    assert variants["no attention"][-1] == variants[WHOLE][-1]
+
+
+def test_nearest_layers_can_be_ablated() -> None:
+    (whole,) = RECIPES["pkd"]()
+    variants = ablations((dataclasses.replace(whole, layers="nearest"),))
+    assert set(variants["no pkd"][0].losses) == {"hard", "soft"}
 
 
 def test_nothing_can_be_removed_from_one_loss() -> None:

@@ -25,6 +25,8 @@ def test_each_change_goes_where_it_applies() -> None:
     assert dict(prediction.losses) == {"soft": Schedule(start=2.0, end=1.0)}
     assert prediction.temperature == Schedule(start=8.0, end=1.0)
     assert prediction.layers == "uniform"
+    assert general.words.endswith("attention scores. Without attention.")
+    assert prediction.words.endswith("on the task's texts. Temperature 8 to 1, linear.")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,8 @@ def test_what_cannot_be_read_is_refused_by_option(options: dict[str, str], words
         ("minilmv2", {"projection": "shared"}, "--projection shared: no stage"),
         ("distil", {"loss_weights": "attention=1"}, "--loss-weights attention: no stage"),
         ("tiny", {"loss_weights": "soft=0"}, "the stage prediction is left without a loss"),
+        ("tiny", {"layer_map": "top", "loss_weights": "hidden=0,attention=0"}, "--layer-map top: no stage"),
+        ("distil", {"temperature": "4", "loss_weights": "soft=0"}, "--temperature 4: no stage"),
         ("tiny", {"loss_weights": "soft=-1"}, "expected 0 or more"),
         ("tiny", {"layer_map": "nearest", "loss_weights": "hidden=0,embedding=0"}, "compares hidden states"),
     ],

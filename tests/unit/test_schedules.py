@@ -41,5 +41,5 @@ def test_wrong_numbers_are_named() -> None:
     with pytest.raises(UserError, match="'shared' or 'per layer'"):
         stage(projection="each")
     with pytest.raises(UserError, match="compares hidden states"):
-        stage(layers="nearest")
+        stage(layers="nearest", losses={"attention": 1.0})
     assert stage(temperature=Schedule(start=8.0, end=1.0)).schedules() == {"temperature": "8 to 1, linear"}
