@@ -38,6 +38,8 @@ class CommitteeOptions:
 
     def __post_init__(self) -> None:
         count = 1 + len(self.others)
+        if self.teacher_weights is not None and count == 1:
+            raise UserError("--teacher-weights is for several teachers: give --more-teachers too, or leave it out")
         for option, numbers in (
             ("--teacher-weights", self.teacher_weights),
             ("--teacher-temperatures", self.teacher_temperatures),

@@ -138,6 +138,8 @@ class RunConfig:
             raise UserError(
                 "--more-teachers and --teacher-outputs: give one of them; a file may hold a mean of outputs"
             )
+        if self.changes.temperature is not None and self.committee.teacher_temperatures is not None:
+            raise UserError("--temperature and --teacher-temperatures contradict each other: give one of them")
         self._check_starts()
 
     def _check_starts(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from transformers import PretrainedConfig
 
+from common.errors import UserError
 from distill.ablation import ablations
 from distill.changes import changed
 from distill.config import RunConfig
@@ -20,6 +21,7 @@ from reports.record import Interval
 from reports.words import metric_style
 from students.presets import StudentConfig
 from teacher.prepare import Prepared
+from teacher.tasks import TASKS
 
 Recipes = dict[str, tuple[Stage, ...]]
 """Name to stages."""
@@ -33,15 +35,19 @@ def chosen_recipes(
     `kind`: of the task.
 
     Raises:
-        UserError: stages that compare layers of a teacher without, or labels of examples without.
+        UserError: stages that compare layers of a teacher without, or labels of examples without; a change that
+        applies to none of a recipe's stages.
     """
     options, outputs = config.distilling, config.transfer.teacher_outputs is not None
     recipes: Recipes = {}
     for recipe in options.recipes:
-        stages = scaled(recipe_for(recipe, name, outputs=outputs), options.budget)
+        stages = fitting(scaled(recipe_for(recipe, name, outputs=outputs), options.budget), student, teacher)
+        try:
+            stages = changed(stages, config.changes)
+        except UserError as error:
+            raise UserError(f"recipe {recipe}, student {name}: {error}") from None
         if outputs:
             refuse_layers(recipe, name, stages)
-        stages = changed(fitting(stages, student, teacher), config.changes)
         stages = on_sets(name, stages, config.transfer, kind)
         recipes[recipe] = tuple(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
@@ -64,13 +70,36 @@ def check_recipes(config: RunConfig, kind: str, teacher: PretrainedConfig) -> tu
         UserError: what cannot be done, with the way out.
     """
     notes: dict[str, None] = {}
+    found: list[Stage] = []
     for name in config.students:
         student = planned_student(
             name, teacher, config.shape, start=config.distilling.start, folder=config.distilling.student_from
         )
         for recipe, stages in chosen_recipes(config, kind, name, student, teacher).items():
             notes |= dict.fromkeys(check_recipe(recipe, stages, student, teacher))
+            found += stages
+    _refuse_useless(config, kind, found)
     return tuple(notes)
+
+
+def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> None:
+    """Refuse options that none of the stages, of all students and recipes, would heed on a task of this kind.
+
+    Raises:
+        UserError: the first of them.
+    """
+    losses = {name for stage in stages for name in stage.losses}
+    warm = {
+        "--temperature": config.changes.temperature,
+        "--teacher-temperatures": config.committee.teacher_temperatures,
+    }
+    for flag, value in warm.items():
+        if value is not None and TASKS[kind].soft_form == "values":
+            raise UserError(f"{flag} {value}: the outputs of a {kind} are learned as they are: leave it out")
+    if config.distilling.relation_heads is not None and "relations" not in losses:
+        raise UserError("--relation-heads is for losses on relations: give --recipe minilmv2 too, or leave it out")
+    if config.committee.others and "soft" not in losses:
+        raise UserError("--more-teachers: no stage learns a teacher's answers (soft): leave it out, or weigh soft")
 
 
 def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:

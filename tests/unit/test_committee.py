@@ -9,7 +9,9 @@ from torch.nn import functional
 from transformers import BertForSequenceClassification
 
 from common.errors import UserError
+from distill.changes import ChangeOptions
 from distill.committee import CommitteeOptions, Voice
+from distill.config import RunConfig
 from distill.distiller import Distiller
 from distill.recipes import RECIPES
 from teacher.data import Example, TaskData
@@ -33,6 +35,14 @@ def test_numbers_that_do_not_fit_are_refused_by_option(text: str) -> None:
         CommitteeOptions(more_teachers="a,b", teacher_weights=text)
     with pytest.raises(UserError, match=r"--teacher-temperatures .*expected 3 numbers"):
         CommitteeOptions(more_teachers="a,b", teacher_temperatures=text)
+
+
+def test_options_of_several_teachers_need_several() -> None:
+    with pytest.raises(UserError, match="give --more-teachers too"):
+        CommitteeOptions(teacher_weights="2")
+    assert CommitteeOptions(teacher_temperatures="4").voices == (Voice(weight=1.0, temperature=4.0),)
+    with pytest.raises(UserError, match="--temperature and --teacher-temperatures contradict"):
+        RunConfig(committee=CommitteeOptions(teacher_temperatures="4"), changes=ChangeOptions(temperature="2"))
 
 
 @pytest.mark.parametrize("layered", [False, True])

@@ -10,6 +10,7 @@ from transformers import BertConfig
 
 from common.errors import UserError
 from distill.changes import ChangeOptions
+from distill.committee import CommitteeOptions
 from distill.config import DistilOptions, RunConfig
 from distill.contest import Recipes, check_recipes, chosen_recipes, on_equal_steps
 from distill.fit import relation_heads
@@ -119,6 +120,31 @@ def test_recipes_are_checked_as_options() -> None:
         _config(",")
     with pytest.raises(UserError, match="--relation-heads 0"):
         _config("minilmv2", relation_heads=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        ("classification", {"changes": ChangeOptions(layer_map="top")}, "recipe fast, student distil: --layer-map top"),
+        ("regression", {"changes": ChangeOptions(temperature="4")}, "--temperature 4: .* regression"),
+        ("regression", {"committee": CommitteeOptions(teacher_temperatures="4")}, "--teacher-temperatures 4: "),
+        ("classification", {"distilling": DistilOptions(relation_heads=12)}, "--recipe minilmv2 too"),
+        (
+            "classification",
+            {"committee": CommitteeOptions(more_teachers="a"), "changes": ChangeOptions(loss_weights="soft=0")},
+            "--more-teachers: no stage learns",
+        ),
+    ],
+)
+def test_options_that_nothing_would_heed_are_refused(kind: str, options: dict[str, object], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        check_recipes(RunConfig(student="distil", **options), kind, _teacher(6, 384, 12))
+
+
+def test_a_recipe_without_its_layered_losses_can_learn_from_outputs() -> None:
+    transfer, changes = TransferOptions(teacher_outputs=Path("outputs.csv")), ChangeOptions(loss_weights="cosine=0")
+    config = RunConfig(distilling=DistilOptions(recipe="distil"), transfer=transfer, changes=changes)
+    assert check_recipes(config, "classification", _teacher(6, 384, 12)) == ()
 
 
 def test_attention_cannot_be_compared_with_the_embeddings() -> None:
