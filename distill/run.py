@@ -51,7 +51,8 @@ def main(config: RunConfig) -> None:
     # What cannot be done is said before a folder is made and minutes go into a teacher.
     notes = check_recipes(config, data.kind, expected_config(config.teacher))
     inputs = read_inputs(config, data)
-    run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config.transfer)})
+    notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
+    run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config)})
     with sole_use(run):
         say(f"run: {run}")
         for line in (*describe(data), *(f"note: {note}" for note in notes)):
@@ -63,7 +64,6 @@ def main(config: RunConfig) -> None:
             drop_if_unused(run)
             raise
         notes += check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
-        notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
         jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run)
         shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run)

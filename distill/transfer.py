@@ -13,7 +13,6 @@ from distill.augment import Augmented, AugmentSettings, Proposers, augmented
 from distill.config import RunConfig
 from distill.proposals import MaskedModel, load_masked_model
 from distill.teacher_outputs import TeacherOutputs, read_outputs
-from distill.transfer_options import TransferOptions
 from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, weights_digest, write_set
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
@@ -161,14 +160,24 @@ def _vectors(inputs: TransferInputs, teacher: Teacher) -> Callable[[Sequence[str
     return lambda words: vectors_from_pieces(table, teacher.prepared.tokenizer, words)
 
 
-def digests(options: TransferOptions) -> dict[str, str]:
-    """Option to the digest of the file it names: a run is not gone on with where one has changed."""
+def digests(config: RunConfig) -> dict[str, str]:
+    """Option to the digest of the file or model folders it names: a run is not gone on with where one has changed."""
+    options = config.transfer
     files = {
         "--unlabeled": options.unlabeled,
         "--teacher-outputs": options.teacher_outputs,
         "--word-vectors": options.word_vectors,
     }
-    return {flag: file_digest(path) for flag, path in files.items() if path is not None}
+    models = {
+        "--teacher": [config.teacher],
+        "--more-teachers": config.committee.others,
+        "--augment-mlm": [options.augment_mlm],
+        "--student-from": [config.distilling.student_from],
+    }
+    folders = {flag: [str(name) for name in names if name and Path(name).is_dir()] for flag, names in models.items()}
+    return {flag: file_digest(path) for flag, path in files.items() if path is not None} | {
+        flag: key_of([weights_digest(resolve(name)) for name in names]) for flag, names in folders.items() if names
+    }
 
 
 def set_sizes(prepared: Prepared, sets: Mapping[str, TransferSet]) -> dict[str, int]:

@@ -46,4 +46,4 @@ def test_two_teachers_and_an_assistant(
     capsys.readouterr()
     assert distil("--name", "bad", "--more-teachers", encoder) == 2
     assert "has no head for this task" in capsys.readouterr().err
-    assert not (tmp_path / "runs" / "bad" / "record.json").exists()
+    assert not (tmp_path / "runs" / "bad").exists()

@@ -8,6 +8,8 @@ import pytest
 
 from common.errors import UserError
 from distill.augment import Augmented
+from distill.committee import CommitteeOptions
+from distill.config import RunConfig
 from distill.recipes import RECIPES, twin_recipe
 from distill.stages import Stage
 from distill.transfer import digests
@@ -89,13 +91,29 @@ def test_options_that_do_not_go_together(options: dict, message: str) -> None:
 def test_files_that_a_run_reads_are_known_by_what_is_in_them(texts: Path, tmp_path: Path) -> None:
     options = TransferOptions(unlabeled=texts, teacher_outputs=tmp_path / "outputs.csv")
     (tmp_path / "outputs.csv").write_text("text,a,b\n")
-    before = digests(options)
+    config = RunConfig(transfer=options)
+    before = digests(config)
     assert list(before) == ["--unlabeled", "--teacher-outputs"]
     texts.write_text("two\n")
-    after = digests(options)
+    after = digests(config)
     assert after["--teacher-outputs"] == before["--teacher-outputs"]
     assert after["--unlabeled"] != before["--unlabeled"]
-    assert digests(TransferOptions()) == {}
+    assert digests(RunConfig()) == {}
+
+
+def test_models_that_a_run_reads_are_known_by_their_weights(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "model.safetensors").write_bytes(name.encode())
+    others = CommitteeOptions(more_teachers=f"{tmp_path / 'a'},{tmp_path / 'b'}")
+    config = RunConfig(teacher=str(tmp_path / "a"), committee=others)
+    before = digests(config)
+    assert list(before) == ["--teacher", "--more-teachers"]
+    (tmp_path / "b" / "model.safetensors").write_bytes(b"other")
+    after = digests(config)
+    assert after["--teacher"] == before["--teacher"]
+    assert after["--more-teachers"] != before["--more-teachers"]
 
 
 def _stages(student: str, options: TransferOptions, kind: str = "classification") -> dict[str, Stage]:
