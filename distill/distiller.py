@@ -43,6 +43,7 @@ class Distiller(Objective):
         voices: of these teachers.
         labeled: (n,) bool, which of them have labels; None: all.
         answered: (n,) bool, which of them the teacher has answers to; None: all.
+        lengths: (n,) pieces of each of them; None: all alike.
         stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.
         journal: where norms of every term's gradient, and the maps found, are written down.
@@ -61,6 +62,7 @@ class Distiller(Objective):
         voices: tuple[Voice, ...] = ONE,
         labeled: Tensor | None = None,
         answered: Tensor | None = None,
+        lengths: np.ndarray | None = None,
         stored: StoredFeatures | None = None,
         sample: Sequence[Mapping[str, Tensor]] = (),
         journal: Journal | None = None,
@@ -79,6 +81,7 @@ class Distiller(Objective):
         self.weights |= {name: value_at(weight, 0.0) for name, weight in stage.losses.items()}
         self._teacher_logits, self._stored = teacher_logits, stored
         self._masks = {name: mask for name, mask in (("labeled", labeled), ("answered", answered)) if mask is not None}
+        self._counts = {name: term.counts(self._masks, lengths) for name, term in self._terms.items()}
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
         self._link = dataclasses.replace(_link(stage, student, teacher, task, projection), voices=voices)
@@ -115,13 +118,13 @@ class Distiller(Objective):
         return layers
 
     def shares(self, part: np.ndarray, batch: np.ndarray) -> dict[str, float]:
-        """By the examples that a term counts, where these are not all."""
-        counted = {name: self._masks.get(term.rows or "") for name, term in self._terms.items()}
-        return {
-            name: int(mask[part].sum()) / max(1, int(mask[batch].sum()))
-            for name, mask in counted.items()
-            if mask is not None
-        }
+        """By what a term is a mean over, where that is not the examples, all of them."""
+        found: dict[str, float] = {}
+        for name, counts in self._counts.items():
+            if counts is not None:
+                share = int(counts[part].sum()) / max(1, int(counts[batch].sum()))
+                found |= dict.fromkeys((name, *self._parts[name]), share)
+        return found
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """The terms, and before them their parts; called by several threads at once."""

@@ -3,7 +3,9 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -70,6 +72,8 @@ class Term:
     """Looks at queries, keys and values."""
     mapped: bool = False
     """Compares layers as the layer map says."""
+    over: Literal["examples", "pieces", "pairs"] = "examples"
+    """What it is a mean over: the examples of a batch, their pieces, or all pairs of pieces of one example."""
     rows: str | None = None
     """The (b,) bool entry of a batch that says which examples it counts; None, or no such entry: all."""
 
@@ -77,6 +81,16 @@ class Term:
         """Names in the log of the parts of this term, called `name`; none where it has only one."""
         parts = self.parts(layers)
         return tuple(f"{name} {part}" for part in parts) if len(parts) > 1 else ()
+
+    def counts(self, masks: Mapping[str, Tensor], lengths: np.ndarray | None) -> np.ndarray | None:
+        """(n,) how much of what this is a mean over each example has, by its entry in `masks` or its length; None: all
+        have the same.
+        """
+        if self.rows is not None and self.rows in masks:
+            return masks[self.rows].numpy().astype(np.int64)
+        if self.over == "examples" or lengths is None:
+            return None
+        return lengths if self.over == "pieces" else lengths**2
 
 
 def _hard(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
@@ -160,13 +174,13 @@ def _cosine(student: Features, teacher: Features, batch: Mapping[str, Tensor], l
 TERMS: dict[str, Term] = {
     "hard": Term(compute=_hard, teacher=False, rows="labeled"),
     "soft": Term(compute=_soft, rows="answered"),
-    "embedding": Term(compute=_embedding, hidden=True),
-    "hidden": Term(compute=_hidden, parts=_each, hidden=True, mapped=True),
-    "attention": Term(compute=_attention, parts=_each, attention=True, mapped=True),
-    "attention_kl": Term(compute=_attention_kl, parts=_each, attention=True, mapped=True),
-    "relations": Term(compute=_relations, parts=_relation, attention=True),
+    "embedding": Term(compute=_embedding, over="pieces", hidden=True),
+    "hidden": Term(compute=_hidden, parts=_each, over="pieces", hidden=True, mapped=True),
+    "attention": Term(compute=_attention, parts=_each, over="pairs", attention=True, mapped=True),
+    "attention_kl": Term(compute=_attention_kl, parts=_each, over="pieces", attention=True, mapped=True),
+    "relations": Term(compute=_relations, parts=_relation, over="pieces", attention=True),
     "pkd": Term(compute=_pkd, parts=_inner, hidden=True, mapped=True),
-    "cosine": Term(compute=_cosine, hidden=True),
+    "cosine": Term(compute=_cosine, over="pieces", hidden=True),
 }
 
 

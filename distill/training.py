@@ -141,6 +141,7 @@ def _distiller(
         voices=shared.voices,
         labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
         answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
+        lengths=batches.lengths,
         sample=_first(batches, 4) if stage.layers == "nearest" else (),
         stored=_stored(stage, student, teacher, shared),
         journal=Journal(folder),

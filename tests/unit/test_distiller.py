@@ -27,6 +27,7 @@ from teacher.batches import Batches
 from teacher.data import Example, TaskData
 from teacher.history import read_rows
 from teacher.loop import LoopConfig, train
+from teacher.step import cut
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
 
@@ -131,6 +132,37 @@ def test_gradient_norms_are_few_and_do_not_change_the_training(tiny_bert: Make, 
     assert "hidden" in curves
     assert "hidden 1" not in curves
     assert "hidden 1" in read_rows(tmp_path / "True" / "history.jsonl")[0].values
+
+
+LAYERED = {"embedding": 1.0, "hidden": 1.0, "attention": 1.0, "attention_kl": 1.0, "relations": 1.0, "cosine": 1.0}
+
+
+def test_every_term_of_a_batch_is_the_sum_of_its_parts_by_their_shares(
+    tiny_bert: Make, task: Task, tmp_path: Path
+) -> None:
+    """Parts of other lengths, of which some have no label: what two lanes add up is the loss of the whole batch."""
+    stage = dataclasses.replace(
+        STAGE, data="mixed", mix={"labeled": 1.0}, losses=LAYERED | {"hard": 1.0, "soft": 1.0, "pkd": 1.0}
+    )
+    distiller = _distiller(
+        tiny_bert,
+        task,
+        tmp_path,
+        stage,
+        teacher_logits=torch.randn(24, 3),
+        labeled=torch.arange(24) % 4 > 0,
+        lengths=BATCHES.lengths,
+    ).eval()
+    batch = np.array([4, 9, 14, 0, 5, 11, 20])
+    with torch.no_grad():
+        whole = {name: float(value) for name, value in distiller(_collate(batch, 0)).items()}
+        sums = dict.fromkeys(whole, 0.0)
+        for part in cut(batch, 0, 2):
+            shares = dict.fromkeys(whole, part.share) | distiller.shares(part.indices, batch)
+            for name, value in distiller(_collate(part.indices, 0)).items():
+                sums[name] += shares[name] * float(value)
+    assert {name for name, value in whole.items() if value > 0} == set(whole)
+    assert sums == pytest.approx(whole, rel=1e-4)
 
 
 class KilledError(Exception):
