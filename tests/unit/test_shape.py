@@ -6,7 +6,7 @@ import pytest
 from transformers import BertConfig
 
 from common.errors import UserError
-from distill.comparison import START_WORDS
+from distill.cards import START_WORDS
 from distill.config import DistilOptions, RunConfig
 from distill.layers import layer_map
 from distill.recipes import RECIPES
