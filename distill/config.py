@@ -50,8 +50,8 @@ class DistilOptions:
     twins: bool = True
     """Also train each student without distillation, from the same first weights for as many steps."""
     cache_gb: float = 6.0
-    """Disk for the teacher's hidden states, queries and keys while students are trained, GB: what several epochs, seeds
-    or students look at is then computed once. 0: computed at every step."""
+    """Disk for the teacher's hidden states, queries and keys on the labelled rows while students are trained, GB: what
+    several epochs, seeds or students look at is then computed once. 0: computed at every step."""
     jobs: int = 0
     """Students trained side by side, one thread each; 0: one a core."""
 

@@ -47,7 +47,7 @@ class Distiller(Objective):
         stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.
         journal: where norms of every term's gradient, and the maps found, are written down.
-        norms: whether gradient norms are.
+        norms: whether gradient norms are; where a batch is cut in parts, of its first one.
     """
 
     def __init__(
