@@ -134,6 +134,7 @@ class Ours(Contestant):
             projection=torch.nn.Identity(),
             teacher_logits=None if self._every_step else self._logits,
             stored=self._stored,
+            lengths=self._batches.lengths,
         )
         batches = _metered(self._batches, meter)
         settings = stage.loop(
