@@ -9,12 +9,13 @@ import numpy as np
 
 from common.errors import UserError, unknown_name
 from common.progress import say
-from distill.unlabeled import Text, same
+from common.words import counted
+from distill.unlabeled import Text
 from teacher.columns import Asked, column_names, find_texts, has_header
 from teacher.data import Example, TaskData
 from teacher.decoding import Oddities, clean
-from teacher.raw import counted
 from teacher.readers import Table, read_table
+from teacher.splits import same
 from teacher.tasks import task_for
 
 SUM_TOLERANCE = 1e-3

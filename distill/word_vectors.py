@@ -10,9 +10,9 @@ from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
 from common.progress import say
+from common.words import counted
 from distill.words import has_letters, normalised, whole_word_ids
 from teacher.decoding import Oddities, stream_lines
-from teacher.raw import counted
 
 _ROWS = 512
 """Query words compared at a time: with 100,000 words their cosines take 200 MB."""

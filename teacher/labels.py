@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from common.errors import UserError
-from teacher.raw import RawTask, Row, counted
+from common.words import counted
+from teacher.raw import RawTask, Row
 
 MOST_NUMBER_CLASSES = 30
 """Whole numbers with more distinct values than this are a regression."""

@@ -19,6 +19,7 @@ from transformers import (
 from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.progress import say
+from common.words import first_line
 from teacher.head import start_in_label_units
 from teacher.hub import offline_if_unreachable
 from teacher.tasks.base import Task
@@ -148,7 +149,7 @@ def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBas
 
 def explain(where: str, error: Exception) -> str:
     """Why a model could not be loaded, and what helps."""
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    first = first_line(error)
     if Path(where).is_dir():
         return f"{where} cannot be loaded as a model folder: {first}"
     return (
