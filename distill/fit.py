@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from transformers import PretrainedConfig
 
 from common.errors import UserError
-from distill.layers import layer_map
+from distill.layers import check_attention, layer_map
 from distill.stages import Stage
 from distill.terms import TERMS
 from students.presets import StudentConfig
@@ -59,7 +59,9 @@ def _check_stage(stage: Stage, student: StudentConfig, teacher: PretrainedConfig
             "(--student distil, or a deeper --teacher), or another --recipe, such as minilmv2"
         )
     if stage.needs("mapped"):
-        layer_map(stage.layers, student.layers, teacher.num_hidden_layers)
+        layers = layer_map(stage.layers, student.layers, teacher.num_hidden_layers)
+        if any(TERMS[name].mapped and TERMS[name].attention for name in stage.losses):
+            check_attention(layers)
     if "relations" in stage.losses:
         relation_heads(student.hidden, teacher.hidden_size, stage.relation_heads)
     compared = [name for name in ("attention", "attention_kl") if name in stage.losses]

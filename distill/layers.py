@@ -50,6 +50,15 @@ def layer_map(name: str, students: int, teachers: int) -> tuple[int, ...]:
     return MAPS[name](students, teachers)
 
 
+def check_attention(layers: Sequence[int]) -> None:
+    """Raise UserError where a map has a student layer learn its attention from the embeddings, which have none."""
+    if 0 in layers:
+        raise UserError(
+            f"layer map {','.join(map(str, layers))}: layer 0 is the embeddings, which have no attention to compare: "
+            "count layers from 1, or leave the loss on attention out"
+        )
+
+
 def rising(costs: Sequence[Sequence[float]]) -> tuple[int, ...]:
     """The strictly rising map with the least sum of costs, `costs[m - 1][n - 1]` being that of student layer m with n.
 
