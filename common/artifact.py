@@ -24,6 +24,7 @@ from transformers import (
 from common.card import CardText, card_page, label_names
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
+from common.words import first_line
 
 WEIGHTS, CONFIG, CARD, MANIFEST = "model.safetensors", "config.json", "README.md", "distillery.json"
 TOKENIZER = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
@@ -192,9 +193,7 @@ def _explained(folder: Path, what: str) -> Iterator[None]:
         yield
     # The tokenizers library raises plain Exception for a damaged file, so nothing narrower will do.
     except Exception as error:
-        raise UserError(
-            f"{folder}: {what} cannot be read ({str(error).splitlines()[0][:200]}): save the model again"
-        ) from error
+        raise UserError(f"{folder}: {what} cannot be read ({first_line(error)[:200]}): save the model again") from error
 
 
 def _logits(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:

@@ -1,6 +1,7 @@
 """Command lines from configuration dataclasses."""
 
 import importlib.util
+import inspect
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -31,7 +32,8 @@ def run_command(
         else sys.modules["__main__"].__spec__
     )
     program = f"python -m {spec.name}" if spec is not None else None
-    description = (config.__doc__ or "").strip() + (f"\n\nExamples:\n{examples}" if examples else "")
+    shown = examples.strip("\n")
+    description = inspect.cleandoc(config.__doc__ or "") + (f"\n\nExamples:\n{shown}" if shown else "")
     # A shell that starts a command in the background has it ignore Ctrl-C; and a polite kill should end it as cleanly.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

@@ -17,6 +17,7 @@ from distill.proposals import MaskedModel, propose
 from distill.word_vectors import WordVectors
 from distill.words import WordedText, worded
 from teacher.data import Example
+from teacher.splits import same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,7 @@ def augmented(
 ) -> Iterator[Augmented]:
     """Every example, followed by its new versions; what came before already, or is `excluded`, is left out.
 
+    Texts that differ in white space only are the same here; `excluded` holds them as `teacher.splits.same` gives them.
     A pure function of its arguments: what is drawn for an example depends on the seed and its place alone.
     """
     sides = list(dict.fromkeys(side for example in examples for side in (example.text, example.pair) if side))
@@ -83,8 +85,8 @@ def augmented(
     shown = progress(examples, "augment: copies", total=len(examples), unit="text")
     for source, example in enumerate(shown):
         for text, pair in ((example.text, example.pair), *versions(example, source, choices, settings)):
-            if (text, pair) not in seen:
-                seen.add((text, pair))
+            if (key := same(text, pair)) not in seen:
+                seen.add(key)
                 yield Augmented(text, pair, source)
 
 

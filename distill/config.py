@@ -41,8 +41,8 @@ class DistilOptions:
     budget: float = 1.0
     """Length of every stage, as a multiple of the recipe's."""
     text: str = "auto"
-    """General text for tiny's first stage: task (the training texts), pydocs, a file, a folder, hub:ID; auto is pydocs
-    for the pydocs tasks, else task."""
+    """General text for the first stage of tiny and tinybert: task (the training texts), pydocs, a file, a folder,
+    hub:ID; auto is pydocs for the pydocs tasks, else task."""
     text_length: int = 64
     """Longest piece of general text, in pieces."""
     seeds: int = 1

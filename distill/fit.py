@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from transformers import PretrainedConfig
 
 from common.errors import UserError
-from distill.layers import layer_map, refuse_embeddings
+from distill.layers import check_attention, layer_map
 from distill.stages import Stage
 from distill.terms import TERMS
 from students.presets import StudentConfig
@@ -61,7 +61,7 @@ def _check_stage(stage: Stage, student: StudentConfig, teacher: PretrainedConfig
     compared = [name for name in ("attention", "attention_kl") if name in stage.losses]
     if stage.needs("mapped"):
         layers = layer_map(stage.layers, student.layers, teacher.num_hidden_layers)
-        refuse_embeddings(layers if compared else ())
+        check_attention(layers if compared else ())
     if "relations" in stage.losses:
         relation_heads(student.hidden, teacher.hidden_size, stage.relation_heads)
     if compared and student.heads != teacher.num_attention_heads:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from common.command import run_command
 from common.errors import UserError
@@ -17,9 +17,10 @@ from common.progress import say
 from distill.distiller import without_dropout
 from distill.general_config import GeneralConfig
 from distill.general_folder import DONE, write_student
-from distill.general_objective import TextDistiller, look_inside
+from distill.general_objective import TextDistiller
 from distill.general_text import masked_batches, sequences_of
-from distill.layers import refuse_embeddings
+from distill.layers import check_attention
+from distill.outputs import features
 from distill.projections import ridge_map, width
 from distill.shapes import any_depth, planned_student
 from distill.text import text_batches
@@ -62,10 +63,11 @@ def distil(config: GeneralConfig, corpus: Corpus, settings: dict[str, Any]) -> N
     """The recipe: teacher, text, student, losses, folder. While it runs, everything is in OUT-unfinished.
 
     Raises:
-        UserError: a student that cannot be made from the teacher, soft losses with a teacher that has no head for
-        masked pieces, an interrupted run without --resume, no text.
+        UserError: a student or a layer map that the teacher does not allow, soft losses with a teacher that has no
+        head for masked pieces, an interrupted run without --resume, no text.
     """
-    planned_student(config.student, expected_config(config.teacher), config.shape, start=config.start)
+    expected = expected_config(config.teacher)
+    _layers(config, planned_student(config.student, expected, config.shape, start=config.start), expected)
     teacher = _teacher(config)
     student = planned_student(config.student, teacher.model.config, config.shape, start=config.start)
     work = open_work(config.out, settings, resume=config.resume)
@@ -128,8 +130,7 @@ def _student(
         masked=config.masked or (teacher.masked and head_from_teacher(student)),
         teacher_masked=teacher.masked,
     )
-    layers = any_depth(config.layer_map, student.layers, teacher.model.config.num_hidden_layers)
-    refuse_embeddings(layers if "attention" in config.terms else ())
+    layers = _layers(config, student, teacher.model.config)
     projection = _projection(encoder(model), encoder(teacher.model), sample, layers)
     objective = TextDistiller(
         model,
@@ -140,6 +141,14 @@ def _student(
         temperature=config.temperature,
     )
     return model, objective
+
+
+def _layers(config: GeneralConfig, student: StudentConfig, teacher: PretrainedConfig) -> tuple[int, ...]:
+    """The teacher layer of each student layer."""
+    layers = any_depth(config.layer_map, student.layers, teacher.num_hidden_layers)
+    if "attention" in config.terms:
+        check_attention(layers)
+    return layers
 
 
 @torch.no_grad()
@@ -154,7 +163,7 @@ def _projection(
     inputs, targets = [], []
     for batch in sample:
         valid = batch["attention_mask"].bool()
-        own, goal = look_inside(body, batch).states, look_inside(teacher, batch).states
+        own, goal = (features(model, batch, hidden=True, attention=False).hidden for model in (body, teacher))
         for state, layer in zip(own, (0, *layers), strict=True):
             inputs.append(state[valid].double())
             targets.append(goal[layer][valid].double())

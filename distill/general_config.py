@@ -10,9 +10,13 @@ from typing import Any
 from transformers import BertConfig
 
 from common.errors import UserError, unknown_name
+from distill.named_numbers import named_numbers
 from students.presets import STARTS, STUDENTS, student_preset
 from students.shape import ShapeOptions, alien_options
 from teacher.loop import LoopConfig
+
+MAPPINGS = ("uniform", "top", "bottom")
+"""Names of layer maps that need no look at the data."""
 
 LAYER_TERMS = ("embedding", "hidden", "attention", "cosine")
 """Losses on what happens inside: text as it is will do, and any BERT teacher."""
@@ -60,10 +64,11 @@ class GeneralConfig:
     out: Path
     """Model folder to be written; while it runs, everything is in OUT-unfinished."""
     student: str = "tiny"
-    """tiny, distil or albert."""
+    """One student: tiny, distil or albert."""
     teacher: str = "auto"
     """The teacher before any fine-tuning: auto (minilm if installed, else scratch), minilm, scratch (pretrained here
-    first), a model folder, or a hub id. The losses soft and mlm want one that was pretrained on masked pieces."""
+    first), a model folder, or a hub id. The loss soft needs one with a trained head for masked pieces, which minilm
+    lacks."""
     text: str = "pydocs"
     """pydocs (docstrings of the installed libraries), a text file, a folder of them, or hub:ID."""
     start: str | None = None
@@ -76,7 +81,8 @@ class GeneralConfig:
     temperature: float = 2.0
     """Of the soft loss."""
     layer_map: str = "uniform"
-    """Which teacher layer each student layer learns from: uniform, top, bottom, or explicit as in 2,4,6."""
+    """Teacher layers that hidden states and attention are compared with: uniform, top, bottom, or a list, as in
+    2,4,6."""
     steps: int | None = None
     """Optimizer steps; 1000 if neither this nor --epochs is given."""
     epochs: float | None = None
@@ -129,6 +135,8 @@ class GeneralConfig:
             problems.append("--steps and --epochs contradict each other: give one of them")
         if self.epochs is not None and not 0 < self.epochs < math.inf:
             problems.append(f"--epochs {self.epochs}: expected a number above 0")
+        if self.layer_map not in MAPPINGS and not self.layer_map[:1].isdigit():
+            problems.append(f"{unknown_name('--layer-map', self.layer_map, MAPPINGS)}, or a list, as in 2,4,6")
         if not 0 < self.temperature < math.inf:
             problems.append(f"--temperature {self.temperature}: expected a number above 0")
         if self.batch_size < 1:
@@ -183,32 +191,8 @@ _NOT_SETTINGS = ("out", "resume", "runs", "checkpoint_every")
 
 
 def parse_losses(text: str | None) -> dict[str, float]:
-    """Terms and weights as --losses has them; empty for None.
-
-    >>> parse_losses("soft=5, mlm=2, cosine")
-    {'soft': 5.0, 'mlm': 2.0, 'cosine': 1.0}
-
-    Raises:
-        UserError: an unknown term, none, or a weight that is no number above 0.
-    """
+    """Terms and weights as --losses has them, a term alone with weight 1; empty for None."""
     if text is None:
         return {}
-    terms: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, weight = part.partition("=")
-        if name not in (*LAYER_TERMS, *MASKED_TERMS):
-            raise unknown_name("term of --losses", name, (*LAYER_TERMS, *MASKED_TERMS))
-        terms[name] = _positive(weight or "1", part)
-    if not terms:
-        raise UserError("--losses: expected terms as in soft=5,mlm=2,cosine=1")
-    return terms
-
-
-def _positive(text: str, part: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise UserError(f"--losses {part}: expected a weight above 0, as in soft=5")
-    return value
+    known, example = (*LAYER_TERMS, *MASKED_TERMS), "soft=5,mlm=2,cosine=1"
+    return named_numbers("--losses", text, known, what="weight", example=example, default=1.0)

@@ -1,7 +1,6 @@
 """What a student learns from a teacher on text without labels: DistilBERT's triple loss, TinyBERT's layer losses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -9,34 +8,11 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from distill import losses
+from distill.outputs import Features, features
 from students.build import encoder
 from students.masked import masked_logits
-from teacher.attention import capture, use_training_attention
+from teacher.attention import use_training_attention
 from teacher.loop import Objective
-from teacher.prepare import model_inputs
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inside:
-    """What one pass through an encoder shows."""
-
-    states: tuple[Tensor, ...]
-    """Embedding output, then every layer: (b, l, d)."""
-    attention: tuple[tuple[Tensor, Tensor, float], ...]
-    """Query (b, h, l, d_k), key and scaling of every layer."""
-
-    def scores(self, layer: int) -> Tensor:
-        """Attention scores before the softmax of a layer, counted from 1: (b, h, l, l), fp32."""
-        return losses.attention_scores(*self.attention[layer - 1])
-
-
-def look_inside(body: PreTrainedModel, batch: Mapping[str, Tensor]) -> Inside:
-    """Run an encoder, which uses `teacher.attention`, once."""
-    with capture() as seen:
-        output = body(**model_inputs(body, batch), output_hidden_states=True)
-    return Inside(
-        states=tuple(output.hidden_states), attention=tuple((query, key, scaling) for query, key, scaling, _ in seen)
-    )
 
 
 class TextDistiller(Objective):
@@ -80,23 +56,24 @@ class TextDistiller(Objective):
         (teacher,) = self._teacher
         if teacher.training:
             raise RuntimeError("the teacher must be in evaluation mode at every step")
+        attention = "attention" in self.weights
         with torch.no_grad():
-            goal = look_inside(encoder(teacher), batch)
-        own = look_inside(encoder(self.student), batch)
+            goal = features(encoder(teacher), batch, hidden=True, attention=attention)
+        own = features(encoder(self.student), batch, hidden=True, attention=attention)
         terms = self._layer_terms(own, goal, batch["attention_mask"].bool())
         if {"soft", "mlm"} & self.weights.keys():
-            terms |= self._masked_terms(own.states[-1], goal.states[-1], batch)
+            terms |= self._masked_terms(own.hidden[-1], goal.hidden[-1], batch)
         return {name: terms[name] for name in self.weights}
 
-    def _layer_terms(self, own: Inside, goal: Inside, valid: Tensor) -> dict[str, Tensor]:
+    def _layer_terms(self, own: Features, goal: Features, valid: Tensor) -> dict[str, Tensor]:
         """TinyBERT's (arXiv 1909.10351, equations 7 to 9), summed over layers, and DistilBERT's cosine."""
         terms: dict[str, Tensor] = {}
         if "embedding" in self.weights:
-            terms["embedding"] = losses.hidden_mse(self.projection(own.states[0]), goal.states[0], valid)
+            terms["embedding"] = losses.hidden_mse(self.projection(own.hidden[0]), goal.hidden[0], valid)
         if "hidden" in self.weights:
-            pairs = zip(own.states[1:], self._layers, strict=True)
+            pairs = zip(own.hidden[1:], self._layers, strict=True)
             terms["hidden"] = torch.stack(
-                [losses.hidden_mse(self.projection(state), goal.states[layer], valid) for state, layer in pairs]
+                [losses.hidden_mse(self.projection(state), goal.hidden[layer], valid) for state, layer in pairs]
             ).sum()
         if "attention" in self.weights:
             numbered = enumerate(self._layers, start=1)
@@ -104,7 +81,7 @@ class TextDistiller(Objective):
                 [losses.attention_mse(own.scores(number), goal.scores(layer), valid) for number, layer in numbered]
             ).sum()
         if "cosine" in self.weights:
-            terms["cosine"] = losses.hidden_cosine(self.projection(own.states[-1]), goal.states[-1], valid)
+            terms["cosine"] = losses.hidden_cosine(self.projection(own.hidden[-1]), goal.hidden[-1], valid)
         return terms
 
     def _masked_terms(self, own: Tensor, goal: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:

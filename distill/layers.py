@@ -50,16 +50,12 @@ def layer_map(name: str, students: int, teachers: int) -> tuple[int, ...]:
     return MAPS[name](students, teachers)
 
 
-def refuse_embeddings(layers: Sequence[int]) -> None:
-    """Layer 0, the embedding output, can be compared by its hidden states alone.
-
-    Raises:
-        UserError: it is among the teacher's layers whose attention is to be compared.
-    """
+def check_attention(layers: Sequence[int]) -> None:
+    """Raise UserError where a map has a student layer learn its attention from the embeddings, which have none."""
     if 0 in layers:
         raise UserError(
-            f"the layer map {','.join(map(str, layers))} names 0, the embeddings, which have no attention: name layers "
-            "from 1, or leave the attention losses out"
+            f"layer map {','.join(map(str, layers))}: layer 0 is the embeddings, which have no attention to compare: "
+            "count layers from 1, or leave the loss on attention out"
         )
 
 

@@ -42,7 +42,8 @@ def mixture(parts: Mapping[str, Encoded], shares: Mapping[str, float | None]) ->
     """The sets of `parts` as one, "labeled" being the one with labels; a share of None is as large as its set."""
     sets = list(parts.values())
     sizes = tuple(map(len, sets))
-    raw = [sizes[place] if shares.get(name) is None else float(shares[name] or 0) for place, name in enumerate(parts)]
+    given = [shares.get(name) for name in parts]
+    raw = [float(size) if share is None else share for size, share in zip(sizes, given, strict=True)]
     return Mixture(
         encoded=Encoded(
             input_ids=[ids for encoded in sets for ids in encoded.input_ids],

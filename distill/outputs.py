@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -16,7 +17,7 @@ class Features:
     """One forward pass. An ALBERT layer that is passed six times gives six entries."""
 
     logits: Tensor
-    """(b, c)"""
+    """(b, c); empty of an encoder alone."""
     hidden: tuple[Tensor, ...]
     """Embedding output, then every layer: (b, l, d)."""
     attention: tuple[tuple[Tensor, Tensor, float, Tensor], ...]
@@ -39,7 +40,7 @@ def features(model: PreTrainedModel, batch: Mapping[str, Tensor], *, hidden: boo
     with capture() as seen:
         output = model(**model_inputs(model, batch), output_hidden_states=hidden)
     return Features(
-        logits=output.logits,
+        logits=output.logits if "logits" in output else torch.empty(0),
         hidden=tuple(output.hidden_states) if hidden else (),
         attention=tuple(seen) if attention else (),
     )

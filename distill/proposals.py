@@ -13,6 +13,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 
 from common.errors import UserError
 from common.progress import Progress
+from common.words import first_line
 from distill.word_vectors import first_largest
 from distill.words import CONTINUES, WordedText, whole_word_ids
 from teacher.batches import attention_mask, padded, padded_length
@@ -62,9 +63,7 @@ def _load(source: str, where: str) -> MaskedModel | None:
             return None
         model, info = AutoModelForMaskedLM.from_pretrained(where, output_loading_info=True, dtype=torch.float32)
     except Exception as error:  # safetensors' and transformers' errors have no common base
-        raise UserError(
-            f"{source} cannot be loaded as a masked language model: {str(error).splitlines()[0]}"
-        ) from error
+        raise UserError(f"{source} cannot be loaded as a masked language model: {first_line(error)}") from error
     if model.config.model_type != "bert":
         raise UserError(f"{source} is a {model.config.model_type}: words are proposed by a BERT with an MLM head")
     if any(name.startswith(HEAD) for name in info["missing_keys"]):

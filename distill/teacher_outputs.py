@@ -9,12 +9,14 @@ import numpy as np
 
 from common.errors import UserError, unknown_name
 from common.progress import say
-from distill.unlabeled import Text, same
+from common.words import counted
+from distill.unlabeled import Text
 from teacher.columns import Asked, column_names, find_texts, has_header
 from teacher.data import Example, TaskData
 from teacher.decoding import Oddities, clean
-from teacher.raw import counted
+from teacher.labels import match_names
 from teacher.readers import Table, read_table
+from teacher.splits import same
 from teacher.tasks import task_for
 
 SUM_TOLERANCE = 1e-3
@@ -67,7 +69,7 @@ def read_outputs(
     """Read and check a jsonl file (text, pair, probabilities or logits by label) or a csv file (a column a label).
 
     A csv file whose rows mostly have a negative number holds logits, any other probabilities. Labels are matched with
-    the data's by name, in any case of letters.
+    the data's by name, if need be in another case of letters.
 
     Raises:
         UserError: labels that differ, numbers that are none, sums that are not 1, a text with two different outputs.
@@ -147,24 +149,32 @@ def _by_label(text: str, labels: Sequence[str], where: str) -> list[float]:
         value = None
     if not isinstance(value, dict):
         raise UserError(f"{where}: an object of label to number was expected, found {text[:60]}")
-    given = {name.casefold(): number for name, number in value.items()}
+    places = match_names(labels, list(value))
     for name in value:
         if name.casefold() not in {label.casefold() for label in labels}:
             raise UserError(f"{where}: {unknown_name('label', name, labels)}")
-    if missing := [label for label in labels if label.casefold() not in given]:
-        raise UserError(f"{where} has no number for {', '.join(missing)}")
-    return [_number(given[label.casefold()], where) for label in labels]
+    if places is None:
+        raise UserError(f"{where} has no number for {_missing(labels, list(value))}")
+    numbers = list(value.values())
+    return [_number(numbers[place], where) for place in places]
+
+
+def _missing(labels: Sequence[str], names: Sequence[str]) -> str:
+    """The labels that none of the names stands for; where only their case of letters differs, those not so written."""
+    folded = {name.casefold() for name in names}
+    strange = [label for label in labels if label.casefold() not in folded]
+    return ", ".join(strange or (label for label in labels if label not in names))
 
 
 def _flat(table: Table, labels: Sequence[str], first: int, *, regression: bool) -> list[np.ndarray]:
     """The logits of every row of a csv file."""
-    names = [name.strip().casefold() for name in table.records[0]]
-    if missing := [label for label in labels if label.casefold() not in names]:
+    names = [name.strip() for name in table.records[0]]
+    places = match_names(labels, names)
+    if places is None:
         raise UserError(
-            f"{table.path} has no column for {', '.join(missing)}: found {', '.join(table.records[0])}; "
-            "a column a label was expected"
+            f"{table.path} has no column for {_missing(labels, names)}: found {', '.join(names)}; a column a label was "
+            "expected"
         )
-    places = [names.index(label.casefold()) for label in labels]
     rows = [
         [_number(table.records[index][place], table.where(index)) for place in places]
         for index in range(first, len(table.records))

@@ -9,6 +9,7 @@ from torch import nn
 
 from common.errors import UserError
 from common.progress import say
+from common.words import counted
 from distill.augment import Augmented, AugmentSettings, Proposers, augmented
 from distill.config import RunConfig
 from distill.proposals import MaskedModel, load_masked_model
@@ -16,12 +17,12 @@ from distill.teacher_outputs import TeacherOutputs, read_outputs
 from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, weights_digest, write_set
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
-from reports.words import counted
 from teacher.data import Example, TaskData
 from teacher.finetune import Teacher
 from teacher.loop import resolve_precision
 from teacher.prepare import Prepared
 from teacher.sources import resolve
+from teacher.splits import same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +125,9 @@ def _augmented_set(
         return stored
     proposers, origin = _proposers(options.augment_mlm, inputs, teacher, pretrained)
     say(f"augment: {origin}")
-    held = frozenset((example.text, example.pair) for split in ("select", "evaluate") for example in data.splits[split])
-    rows = augmented(data.splits["train"], settings, proposers, excluded=held)
+    held_out = (*data.splits["select"], *data.splits["evaluate"])
+    excluded = frozenset(same(example.text, example.pair) for example in held_out)
+    rows = augmented(data.splits["train"], settings, proposers, excluded=excluded)
     made = write_set(
         folder, key, rows, name="augmented", origin=f"{counted(settings.copies, 'version')} a text; {origin}"
     )

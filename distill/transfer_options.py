@@ -1,11 +1,11 @@
 """The options that say what is distilled on, beside the labelled data."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.errors import UserError, unknown_name
+from common.errors import UserError
+from distill.named_numbers import named_numbers
 
 SETS = ("labeled", "unlabeled", "augmented")
 """What a stage's examples are drawn from: the training rows, text without labels, new versions of the training rows."""
@@ -60,15 +60,7 @@ class TransferOptions:
         """What --mix says, checked for its form."""
         if self.mix is None:
             return None
-        shares: dict[str, float] = {}
-        for entry in self.mix.split(","):
-            name, _, number = (part.strip() for part in entry.partition("="))
-            if name not in SETS:
-                raise unknown_name("set in --mix", name, SETS)
-            if name in shares:
-                raise UserError(f"--mix {self.mix} names {name} twice")
-            shares[name] = _share(number, entry)
-        return shares
+        return named_numbers("--mix", self.mix, SETS, what="share", example="labeled=1,unlabeled=3")
 
     def _check_mix(self, shares: Mapping[str, float] | None) -> None:
         if shares is None:
@@ -84,15 +76,3 @@ class TransferOptions:
             raise UserError(
                 f"--mix {self.mix} takes nothing from {unused[0]}: give it a share, or leave its option out"
             )
-
-
-def _share(number: str, entry: str) -> float:
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise UserError(
-            f"--mix: {entry.strip()!r} was found, a share above 0 was expected, as in labeled=1,unlabeled=3"
-        )
-    return value

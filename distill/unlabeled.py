@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import UserError
+from common.words import counted
 from teacher.columns import Asked, column_names, find_texts
 from teacher.data import Example, TaskData
 from teacher.decoding import Oddities, clean, read_text
 from teacher.local import refuse_many_empty
-from teacher.raw import counted
 from teacher.readers import read_table
+from teacher.splits import same
 
 Text = tuple[str, str | None]
 
@@ -45,11 +46,6 @@ def read_unlabeled(
     if not kept:
         raise UserError(f"--unlabeled {path}: all of its texts are in the task's data already: nothing is left to add")
     return kept, [*oddities.notes(), *notes]
-
-
-def same(text: str, pair: str | None) -> Text:
-    """Equal for texts that differ in white space only."""
-    return " ".join(text.split()), pair and " ".join(pair.split())
 
 
 def _kept(texts: list[Text], held: dict[str, set[Text]], path: Path, notes: list[str]) -> Iterator[Example]:

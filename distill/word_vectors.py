@@ -10,12 +10,12 @@ from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
 from common.progress import say
+from common.words import counted
 from distill.words import has_letters, normalised, whole_word_ids
 from teacher.decoding import Oddities, stream_lines
-from teacher.raw import counted
 
-_ROWS = 512
-"""Query words compared at a time: with 100,000 words their cosines take 200 MB."""
+_CELLS = 50_000_000
+"""Cosines computed at a time: 200 MB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,11 @@ class WordVectors:
         """
         index = {word: row for row, word in enumerate(self.words)}
         rows = {query: row for query in queries if (row := self._row(query, index)) is not None}
-        found: dict[str, tuple[str, ...]] = {}
         distinct = sorted(set(rows.values()))
         near: dict[int, tuple[str, ...]] = {}
-        for start in range(0, len(distinct), _ROWS):
-            chosen = torch.tensor(distinct[start : start + _ROWS])
+        together = max(1, _CELLS // len(self.words))
+        for start in range(0, len(distinct), together):
+            chosen = torch.tensor(distinct[start : start + together])
             cosines = self.unit[chosen] @ self.unit.T
             cosines[torch.arange(len(chosen)), chosen] = -torch.inf
             picked = first_largest(cosines, min(count, len(self.words) - 1))
@@ -47,8 +47,7 @@ class WordVectors:
                 int(row): tuple(self.words[place] for place in places)
                 for row, places in zip(chosen, picked.tolist(), strict=True)
             }
-        found.update((query, near[row]) for query, row in rows.items())
-        return found
+        return {query: near[row] for query, row in rows.items()}
 
     def _row(self, word: str, index: Mapping[str, int]) -> int | None:
         if self.tokenizer is not None:
@@ -75,12 +74,10 @@ def first_largest(values: torch.Tensor, count: int) -> np.ndarray:
     return places.gather(1, order).numpy()
 
 
-def vectors_from_pieces(
-    table: torch.Tensor, tokenizer: PreTrainedTokenizerBase, words: Sequence[str], *, skip: Sequence[int] = ()
-) -> WordVectors:
+def vectors_from_pieces(table: torch.Tensor, tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> WordVectors:
     """A word's vector is the mean of its pieces' rows in `table`; the vocabulary's whole words and `words` have one.
 
-    Words with an unknown piece, or one of `skip`, have none.
+    Words with an unknown piece have none.
     """
     table = table.detach().float().cpu()
     ids = whole_word_ids(tokenizer)
@@ -88,11 +85,9 @@ def vectors_from_pieces(
     known = set(names)
     others = [word for word in dict.fromkeys(normalised(word, tokenizer) for word in words) if word not in known]
     pieces = tokenizer(others, add_special_tokens=False)["input_ids"] if others else []
-    refused = {tokenizer.unk_token_id, *skip}
+    unknown = tokenizer.unk_token_id
     kept = [
-        (word, row)
-        for word, row in zip(others, pieces, strict=True)
-        if row and refused.isdisjoint(row) and word.strip()
+        (word, row) for word, row in zip(others, pieces, strict=True) if row and unknown not in row and word.strip()
     ]
     rows = [table[torch.from_numpy(ids)]]
     if kept:

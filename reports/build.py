@@ -13,11 +13,11 @@ from common.command import run_command
 from common.errors import UserError
 from common.files import write_text
 from common.progress import progress, say
+from common.words import counted
 from reports.index import index_page
 from reports.load import load_all
 from reports.pages import run_page
 from reports.theme import css_variables
-from reports.words import counted
 
 GENERATOR = "distillery reports"
 """The meta tag by which a page is known as ours, and may be written again."""

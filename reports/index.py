@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from common.words import counted
 from reports import tables
 from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of
 from reports.notices import notices
 from reports.pages import date_of, scatters
 from reports.points import model_colours
 from reports.record import ModelCard, Record
-from reports.words import compared, counted, metric_style, scaled
+from reports.words import compared, metric_style, scaled
 
 
 def index_page(records: Mapping[str, Record], broken: Sequence[str]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """What a reader must know before the figures of a run: computed from the record, and shown beside its own notes."""
 
+from common.words import counted
 from reports.cells import in_order, teacher_of
 from reports.record import Interval, ModelCard, Record
 from reports.statistics import smallest_visible
 from reports.verdicts import SMALL
-from reports.words import MetricStyle, counted, metric_style
+from reports.words import MetricStyle, metric_style
 
 
 def notices(record: Record) -> list[str]:

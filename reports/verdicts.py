@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from common.words import counted
 from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of, twin_of
 from reports.record import Interval, Latency, ModelCard, Record, TaskCard
 from reports.statistics import seed_difference
-from reports.words import compared, counted, metric_style, percent
+from reports.words import compared, metric_style, percent
 
 SMALL = 200
 """With fewer evaluation examples than this a difference that isn't seen may well be there."""

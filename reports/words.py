@@ -112,15 +112,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """A number with its noun in the right form.
-
-    >>> counted(1, "layer"), counted(1204, "row"), counted(2, "class", "classes")
-    ('1 layer', '1,204 rows', '2 classes')
-    """
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
-
-
 def percent(fraction: float) -> str:
     return f"{number(100 * fraction, 1)} %"
 

@@ -199,5 +199,5 @@ def check_factorised(config: StudentConfig, teacher: PretrainedConfig) -> None:
     if config.embedding is not None and config.embedding > config.hidden:
         raise UserError(
             f"student {config.name!r} cannot start from its teacher: embedding {config.embedding} is over the width "
-            f"{config.hidden}. Choose a smaller one, or start 'random' (--start random)"
+            f"{config.hidden}. Choose a smaller one, or --start random"
         )

@@ -15,6 +15,7 @@ from transformers import (
 
 from common.artifact import TOKENIZER
 from common.errors import UserError
+from common.words import first_line
 from students.presets import STARTS, StudentConfig
 
 
@@ -62,9 +63,7 @@ def folder_configuration(folder: Path | str, **changes: Any) -> PretrainedConfig
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, **changes)
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"--student-from {folder}: config.json cannot be read ({str(error).splitlines()[0]})"
-        ) from error
+        raise UserError(f"--student-from {folder}: config.json cannot be read ({first_line(error)})") from error
     if config.model_type not in STARTS:
         raise UserError(
             f"--student-from {folder}: its model_type is {config.model_type!r}, expected one of {', '.join(STARTS)}"
@@ -84,7 +83,7 @@ def fill_from_folder(student: PreTrainedModel, folder: str) -> None:
             folder, local_files_only=True, output_loading_info=True, dtype=torch.float32
         )
     except Exception as error:  # safetensors' and transformers' errors have no common base
-        raise UserError(f"--student-from {folder}: cannot be loaded ({str(error).strip().splitlines()[0]})") from error
+        raise UserError(f"--student-from {folder}: cannot be loaded ({first_line(error)})") from error
     missing = {name for name in found["missing_keys"] if "position_ids" not in name}
     lacking = {name for name in missing if not name.startswith("pooler")}
     if lacking or found["mismatched_keys"]:
@@ -97,10 +96,16 @@ def fill_from_folder(student: PreTrainedModel, folder: str) -> None:
 
 
 def check_same_pieces(folder: Path | str, teacher: PreTrainedTokenizerBase) -> None:
-    """Raise UserError unless the tokenizer in `folder` gives every piece the number that the teacher's gives it."""
+    """Raise UserError unless the tokenizer in `folder` gives every piece the number that the teacher's gives it.
+
+    So its rows of the table of pieces mean what the teacher's do.
+    """
     if not any((Path(folder) / name).is_file() for name in TOKENIZER):
         raise UserError(f"--student-from {folder} has no tokenizer: one of {', '.join(TOKENIZER)} was expected in it")
-    ours = AutoTokenizer.from_pretrained(folder, local_files_only=True).get_vocab()
+    try:
+        ours = AutoTokenizer.from_pretrained(folder, local_files_only=True).get_vocab()
+    except Exception as error:  # the tokenizers library's errors have no common base
+        raise UserError(f"--student-from {folder}: its tokenizer cannot be read ({first_line(error)})") from error
     theirs = teacher.get_vocab()
     odd = [piece for piece, number in theirs.items() if ours.get(piece) != number]
     odd += [piece for piece in ours if piece not in theirs]

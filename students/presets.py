@@ -190,11 +190,20 @@ def albert(teacher: PretrainedConfig) -> StudentConfig:
         hidden=teacher.hidden_size,
         heads=teacher.num_attention_heads,
         ffn=teacher.intermediate_size,
-        embedding=128 if teacher.hidden_size >= 256 else round(teacher.hidden_size / 2),
+        embedding=embedding_width(teacher.hidden_size),
         sharing="all",
         teacher_layers=tuple(range(teacher.num_hidden_layers)),
         start="svd",
     )
+
+
+def embedding_width(hidden: int) -> int:
+    """ALBERT's E for a width: the published 128, at most half the width, and at least the 3 that a start needs.
+
+    >>> embedding_width(768), embedding_width(192)
+    (128, 96)
+    """
+    return min(128, max(3, round(hidden / 2)))
 
 
 STUDENTS: dict[str, Callable[[PretrainedConfig], StudentConfig]] = {"tiny": tiny, "distil": distil, "albert": albert}

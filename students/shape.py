@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from transformers import PretrainedConfig
 
 from common.errors import UserError, unknown_name
-from students.presets import SHARING, StudentConfig, evenly_spaced, with_start
+from students.presets import SHARING, StudentConfig, embedding_width, evenly_spaced, with_start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,9 +14,9 @@ class ShapeOptions:
     """The shape of the students, where it is not to be that of their presets."""
 
     layers: int | None = None
-    """Layers. None: the preset's (tiny 4, distil half the teacher's, albert the teacher's)."""
+    """Layers. None: the preset's (tiny 4, or half of a small teacher's; distil half the teacher's; albert all)."""
     hidden: int | None = None
-    """Width of the hidden states. None: the preset's (tiny 312, else the teacher's)."""
+    """Width of the hidden states. None: the preset's (tiny 312, or 0.6 of a small teacher's; else the teacher's)."""
     heads: int | None = None
     """Attention heads, which divide the width. None: the preset's."""
     ffn: int | None = None
@@ -81,7 +81,7 @@ def reshaped(
         hidden=hidden,
         heads=heads,
         ffn=shape.ffn or max(1, round(preset.ffn * hidden / preset.hidden)),
-        embedding=shape.embedding or _embedding(preset, hidden) if shared else None,
+        embedding=shape.embedding or embedding_width(hidden) if shared else None,
         sharing=shape.mode or preset.sharing if shared else None,
         teacher_layers=None,
         start="random",
@@ -89,11 +89,6 @@ def reshaped(
     if started.start == "random":
         return bare
     return replace(bare, start=started.start, teacher_layers=_sources(bare, teacher.num_hidden_layers, started.start))
-
-
-def _embedding(preset: StudentConfig, hidden: int) -> int | None:
-    """The preset's, but no more than half of another width."""
-    return None if preset.embedding is None else min(preset.embedding, max(3, round(hidden / 2)))
 
 
 def _sources(config: StudentConfig, teacher_layers: int, start: str) -> tuple[int, ...]:

@@ -210,7 +210,7 @@ def check_smaller(config: StudentConfig, teacher: PretrainedConfig) -> None:
     if problems:
         raise UserError(
             f"student {config.name!r} cannot be cut out of this teacher: {', '.join(problems)}. "
-            "Choose a smaller student, or start 'random' (--start random)"
+            "Choose a smaller student, or --start random"
         )
 
 

@@ -53,6 +53,5 @@ def check_same_width(config: StudentConfig, teacher: PretrainedConfig) -> None:
     if ours != theirs:
         raise UserError(
             f"student {config.name!r} cannot start from this teacher: width, heads and FFN must be the teacher's, "
-            f"{theirs}, and are {ours}. Change them, or use start 'random' "
-            "(--start random)"
+            f"{theirs}, and are {ours}. Change them, or choose --start random"
         )

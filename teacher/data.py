@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError, unknown_name
+from common.words import counted
 from teacher import hub, pydocs
 from teacher.columns import Asked
 from teacher.glue import GLUE, glue_name
 from teacher.labels import class_indices, settle_labels
 from teacher.local import load_path
-from teacher.raw import RawTask, counted
+from teacher.raw import RawTask
 from teacher.readers import EXTENSIONS
 from teacher.splits import cap_rows, remove_leaks, resolve_splits
 

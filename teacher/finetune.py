@@ -213,13 +213,14 @@ class FinetuneConfig:
     """Fine-tune an encoder on a task and write a model folder that transformers loads."""
 
     model: str = "auto"
-    """auto (minilm if installed, else scratch), minilm, scratch (pretrained here first), a folder, or a hub id."""
+    """auto (minilm if installed, else scratch), minilm, scratch (pretrained here first), a model folder, or a hub
+    id."""
     out: Path
     """Run folder: the model goes to OUT/model. The same command again reuses it, or goes on where it was stopped."""
     data: TaskOptions = field(default_factory=TaskOptions)
     training: FinetuneOptions = field(default_factory=FinetuneOptions)
     precision: str = "auto"
-    """auto, fp32 or bf16."""
+    """auto (bf16 where the processor multiplies it natively), fp32 or bf16."""
 
 
 def main(config: FinetuneConfig) -> None:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from common.errors import UserError
-from teacher.raw import RawTask, Row, counted
+from common.words import counted
+from teacher.raw import RawTask, Row
 
 MOST_NUMBER_CLASSES = 30
 """Whole numbers with more distinct values than this are a regression."""
@@ -120,3 +121,19 @@ def _single_notes(counts: Counter[str]) -> list[str]:
     shown = ", ".join(sorted(single, key=natural_order)[:5])
     verb = "has" if len(single) == 1 else "have"
     return [f"{counted(len(single), 'class', 'classes')} {verb} a single training example ({shown})"]
+
+
+def match_names(wanted: Sequence[str], given: Sequence[str]) -> list[int] | None:
+    """For each wanted name its place among the given: as it is written, else in any case of letters.
+
+    None where one is not there, or two would have the same place.
+
+    >>> match_names(["no", "yes"], ["Yes", "No"]), match_names(["US", "us"], ["us", "US"]), match_names(["a"], ["b"])
+    ([1, 0], [1, 0], None)
+    """
+    for spelled in (str, str.casefold):
+        places = {spelled(name): place for place, name in reversed(list(enumerate(given)))}
+        found = [places[spelled(name)] for name in wanted if spelled(name) in places]
+        if len(set(found)) == len(wanted):
+            return found
+    return None

@@ -5,10 +5,11 @@ import re
 from pathlib import Path
 
 from common.errors import UserError
+from common.words import counted
 from teacher.columns import Asked, Columns, column_names, find_columns
 from teacher.decoding import DOCUMENTATION, Oddities, clean
 from teacher.glue import GLUE, recognise
-from teacher.raw import RawTask, Row, counted
+from teacher.raw import RawTask, Row
 from teacher.readers import EXTENSIONS, Table, read_table
 
 PART_WORDS = {

@@ -54,9 +54,9 @@ class PretrainConfig:
     dropout: float = 0.0
     """While pretraining. Less than one pass cannot be learned by heart, and 0.1 (BERT's) is a third slower."""
     precision: str = "auto"
-    """auto, fp32 or bf16."""
+    """auto (bf16 where the processor multiplies it natively), fp32 or bf16."""
     checkpoint_every: int = 200
-    """Steps."""
+    """Steps between checkpoints."""
     seed: int = 0
     """Draws weights, documents, pairs and masks."""
     resume: bool = False

@@ -34,12 +34,3 @@ class RawTask:
     """None: accuracy, or pearson_spearman for regression."""
     label_column: str = "label"
     """For messages."""
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "row"), counted(1200, "row"), counted(2, "class", "classes")
-    ('1 row', '1,200 rows', '2 classes')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

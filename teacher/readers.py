@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.words import counted
 from teacher.decoding import Oddities, read_text
-from teacher.raw import counted
 
 EXTENSIONS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
 _OBJECT = 'an object like {"text": ..., "label": ...} was expected on each line'

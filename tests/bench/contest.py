@@ -133,8 +133,14 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def compete(contestant: Contestant) -> None:
-    """Run in the mode that the options ask for, and print the result as one line of JSON."""
+    """Run in the mode that the options ask for, and print the result as one line of JSON.
+
+    Raises:
+        SystemExit: no step before the timed ones, or none timed.
+    """
     options = contestant.options
+    if min(options.warmup, options.steps) < 1:
+        raise SystemExit(f"--warmup {options.warmup} --steps {options.steps}: expected at least 1 of both")
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     load = os.getloadavg()[0]

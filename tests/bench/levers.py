@@ -1,6 +1,7 @@
 """What each thing that makes this project's training fast brings: from a plain loop, one after another.
 
-With --alone each is taken out of the complete set instead, all others left in.
+With --alone each is taken out of the complete set instead, all others left in, but for the batches of 1,024 tokens,
+which go with the length buckets.
 """
 
 import sys
@@ -12,6 +13,7 @@ from common.progress import say
 
 LEVERS = (
     ("bf16", ("--precision", "fp32")),
+    # Batches by tokens need texts of like length: without buckets all have 32 texts.
     ("length buckets", ("--random-batches",)),
     ("teacher's logits once", ("--teacher-forward-each-step",)),
     ("embedding rows that occur", ("--all-rows",)),

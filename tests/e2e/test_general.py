@@ -155,6 +155,10 @@ def test_deeper_and_wider_students_and_shared_parts(
         (["--start", "general"], ["unknown --start for tiny 'general'"]),
         (["--sharing", "all"], ["--sharing: for --student albert only"]),
         (["--text", "nowhere.txt"], ["nowhere.txt"]),
+        (["--layer-map", "nearest"], ["unknown --layer-map 'nearest'", "a list, as in 2,4,6"]),
+        (["--layers", "2", "--layer-map", "0,4"], ["layer map 0,4", "no attention to compare"]),
+        (["--layers", "2", "--layer-map", "1,9"], ["layer map '1,9'"]),
+        (["--losses", "soft=2,soft=1"], ["--losses", "soft twice"]),
     ],
 )
 def test_a_mistake_gives_one_message_and_leaves_nothing(

@@ -268,6 +268,9 @@ def test_folders_of_others_are_refused(tmp_path: Path, teacher: Any, tiny_tokeni
     (tmp_path / "vocab.txt").write_text("\n".join(swapped) + "\n", encoding="utf-8")
     with pytest.raises(UserError, match="differs from the teacher's in 2 pieces"):
         check_same_pieces(tmp_path, tiny_tokenizer)
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(UserError, match="its tokenizer cannot be read"):
+        check_same_pieces(tmp_path, tiny_tokenizer)
 
 
 def test_masks_follow_from_seed_and_step(tiny_tokenizer) -> None:

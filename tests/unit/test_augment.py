@@ -13,6 +13,7 @@ from distill.proposals import MaskedModel, load_masked_model, propose
 from distill.word_vectors import vectors_from_pieces
 from distill.words import worded
 from teacher.data import Example
+from teacher.splits import same
 
 TEXTS = ["the film is good", "a very boring plot, poor zebra music", "film", "not the", "Naïve actor!"]
 
@@ -113,7 +114,8 @@ def test_of_a_pair_one_side_is_edited_and_the_other_identical(proposers: Propose
 def test_excluded_texts_are_left_out(proposers: Proposers) -> None:
     rows = list(augmented(_examples(*TEXTS), _settings(), proposers))
     banned = next(row for row in rows if row.text not in TEXTS)
-    kept = list(augmented(_examples(*TEXTS), _settings(), proposers, excluded=frozenset({(banned.text, None)})))
+    excluded = frozenset({same(banned.text.replace(" ", "  "), None)})
+    kept = list(augmented(_examples(*TEXTS), _settings(), proposers, excluded=excluded))
     assert kept == [row for row in rows if row != banned]
 
 

@@ -3,10 +3,12 @@
 import errno
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from common.command import run_command
 from common.errors import UserError, unknown_name
 from common.files import explain_full_disk, new_folder, write_json, write_text
 from common.progress import Progress, progress, say
@@ -130,3 +132,21 @@ def test_progress_says_nothing_of_success_after_a_failure(capsys: pytest.Capture
 def test_say_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say("report: reports/a.html")
     assert capsys.readouterr().out == "report: reports/a.html\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """One line.
+
+    Another one.
+    """
+
+    size: int = 3
+    """A number."""
+
+
+def test_help_shows_the_description_and_the_examples_without_gaps(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_command(lambda options: None, Options, arguments=["--help"], examples="\n  python -m x --size 4\n")
+    output = capsys.readouterr().out
+    assert "One line.\n\nAnother one.\n\nExamples:\n  python -m x --size 4\n" in output

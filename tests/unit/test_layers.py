@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from common.errors import UserError
 from distill.general_config import GeneralConfig
-from distill.layers import layer_map, refuse_embeddings
+from distill.layers import check_attention, layer_map
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_a_wrong_map_is_explained(name: str, message: str) -> None:
 
 
 def test_only_layers_with_attention_are_compared_by_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="0,2 names 0, the embeddings"):
-        refuse_embeddings((0, 2))
-    refuse_embeddings((1, 2))
+    with pytest.raises(UserError, match="0,2: layer 0 is the embeddings"):
+        check_attention((0, 2))
+    check_attention((1, 2))
     with pytest.raises(UserError, match=r"--layer-map nearest is an option of python -m distill\.run"):
         GeneralConfig(out=tmp_path / "x", layer_map="nearest")

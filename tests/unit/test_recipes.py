@@ -194,3 +194,11 @@ def test_every_recipe_says_what_its_stages_are() -> None:
         assert all(stage.description.endswith(".") for stage in stages), name
         assert stages[-1].select, name
         assert dataclasses.replace(stages[0], steps=1).length(10) == 1
+
+
+def test_attention_is_not_learned_from_the_embeddings() -> None:
+    changes = ChangeOptions(layer_map="0,2,4,6")
+    with pytest.raises(UserError, match=r"stage general, student tiny: layer map 0,2,4,6.*no attention to compare"):
+        check_recipes(RunConfig(changes=changes), "classification", _teacher(6, 384, 12))
+    hidden_alone = ChangeOptions(layer_map="0,2,4,6", loss_weights="attention=0")
+    assert check_recipes(RunConfig(changes=hidden_alone), "classification", _teacher(6, 384, 12)) == ()

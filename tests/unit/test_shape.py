@@ -51,6 +51,8 @@ def test_albert_shares_as_asked(sharing: str) -> None:
 def test_albert_in_another_width_has_an_embedding_that_fits() -> None:
     assert plan("albert", start="random", hidden=96).embedding == 48
     assert plan("albert", start="random", hidden=384 * 2).embedding == 128
+    small = BertConfig(num_hidden_layers=2, hidden_size=128, num_attention_heads=2, intermediate_size=512)
+    assert planned_student("albert", small, ShapeOptions(hidden=512), start="random").embedding == 128
 
 
 def test_random_students_may_be_deeper_and_wider_than_the_teacher() -> None:

@@ -50,6 +50,15 @@ def test_logits_and_labels_in_another_order_and_case(tmp_path: Path) -> None:
     assert _read(tmp_path / "o.jsonl", rows).logits(_data().splits["train"]).tolist() == [[-1.0, 2.0], [3.0, 1.0]]
 
 
+def test_labels_that_differ_in_the_case_of_letters_alone(tmp_path: Path) -> None:
+    data = _data(labels=("US", "us"))
+    rows = [{"text": "two words", "logits": {"us": 1.0, "US": 2.0}}]
+    assert _read(tmp_path / "o.jsonl", rows, data).logits(data.splits["train"])[1].tolist() == [2.0, 1.0]
+    assert _read(tmp_path / "o.csv", "text,us,US\ntwo words,-1,2\n", data).logits(data.splits["train"])[1, 0] == 2.0
+    with pytest.raises(UserError, match=r"o\.jsonl:1 has no number for us"):
+        _read(tmp_path / "o.jsonl", [{"text": "two words", "logits": {"US": 1.0}}], data)
+
+
 def test_pairs_are_looked_up_by_both_sides(tmp_path: Path) -> None:
     rows = [_row("one\N{HORSE FACE}", 2, 1, "logits", pair="side"), _row("one\N{HORSE FACE}", 4, 3, "logits", pair="x")]
     outputs = _read(tmp_path / "o.jsonl", rows, _data(pair="side"))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from common.errors import UserError
+from distill import word_vectors
 from distill.word_vectors import WordVectors, first_largest, vectors_from_file, vectors_from_pieces
 from distill.words import normalised, whole_word_ids, worded
 
@@ -54,7 +55,7 @@ def test_first_largest_takes_the_first_among_equals(count: int) -> None:
     assert first_largest(values, count).tolist() == expected
 
 
-def test_neighbours_are_the_largest_cosines_without_the_word_itself() -> None:
+def test_neighbours_are_the_largest_cosines_without_the_word_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = torch.randn(40, 6)
     rows[7] = 0
     words = tuple(f"w{index}" for index in range(40))
@@ -66,6 +67,10 @@ def test_neighbours_are_the_largest_cosines_without_the_word_itself() -> None:
         for index, row in enumerate(rows)
         if index != 3
     }
+    together = vectors.neighbours(words, 5)
+    # Two words at a time.
+    monkeypatch.setattr(word_vectors, "_CELLS", 80)
+    assert vectors.neighbours(words, 5) == together
     assert list(found["w3"]) == sorted(cosines, key=cosines.__getitem__, reverse=True)[:5] == list(found["W3"])
 
 
