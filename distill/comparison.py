@@ -43,7 +43,7 @@ def compared(
     groups = _groups(jobs)
     students = _models(groups)
     teacher_answers = _teacher_answers(teacher, inputs.outputs)
-    speeds = _speeds(teacher if inputs.outputs is None else None, students, groups)
+    speeds = _speeds(teacher if inputs.outputs is None else None, students, groups, measured=config.speed)
     cards = [] if teacher_answers is None else [teacher_card(teacher, teacher_answers, speeds.get(TEACHER))]
     sizes = set_sizes(teacher.prepared, sets)
     cards += [student_card(group, groups, teacher, teacher_answers, students, speeds, sizes) for group in groups]
@@ -91,17 +91,21 @@ def _teacher_answers(teacher: Teacher, outputs: TeacherOutputs | None) -> np.nda
     return None if outputs.missing(examples) else task.decode(outputs.logits(examples))
 
 
-def _speeds(teacher: Teacher | None, students: dict[str, PreTrainedModel], groups: list[list[Job]]) -> dict[str, Speed]:
-    """By row, latency of the teacher, if it is a model, and every student, interleaved.
+def _speeds(
+    teacher: Teacher | None, students: dict[str, PreTrainedModel], groups: list[list[Job]], *, measured: bool
+) -> dict[str, Speed]:
+    """By row, latency of the teacher, if it is a model, and every student, interleaved; empty where not `measured`.
 
     What has one shape is measured once: a twin has its student's, and so have the students of several recipes.
     """
+    if not measured:
+        return dict.fromkeys([TEACHER, *students], Speed(latency=(), peak_memory_bytes=None))
     say("measuring latency and memory")
     distilled = [group[0] for group in groups if not group[0].twin]
-    measured = {job.student.name: job.row for job in reversed(distilled)}
-    folders = {job.row: job.model_folder for job in distilled if job.row in measured.values()}
+    once = {job.student.name: job.row for job in reversed(distilled)}
+    folders = {job.row: job.model_folder for job in distilled if job.row in once.values()}
     models = {row: students[row] for row in folders}
     if teacher is not None:
         models, folders = {TEACHER: teacher.model, **models}, {TEACHER: teacher.folder, **folders}
     speeds = measure_speed(models, folders)
-    return speeds | {job.row: speeds[measured[job.student.name]] for job in distilled}
+    return speeds | {job.row: speeds[once[job.student.name]] for job in distilled}

@@ -112,6 +112,8 @@ class RunConfig:
     fp32."""
     checkpoint_every: int = 200
     """Steps between checkpoints."""
+    speed: bool = True
+    """Measure latency and memory of the teacher and each student, which takes about a minute."""
     runs: Path = Path("runs")
     """Folder for runs and teachers."""
     reports: Path = Path("reports")

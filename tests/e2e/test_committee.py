@@ -7,20 +7,17 @@ import numpy as np
 import pytest
 
 from common.command import run_command
-from distill import comparison
 from distill.config import RunConfig
 from distill.run import main
-from reports.record import Record, Speed
+from reports.record import Record
 
 
 def test_two_teachers_and_an_assistant(
-    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    unmeasured = Speed(latency=(), peak_memory_bytes=None)
-    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, unmeasured))
     places = ["--task", reviews, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
     options = [*places, "--teacher", encoder, "--teacher-learning-rate", "2e-3", "--teacher-epochs", "4"]
-    options += ["--precision", "fp32", "--jobs", "1", "--no-twins", "--text", "task", "--student", "tiny"]
+    options += ["--no-speed", "--precision", "fp32", "--jobs", "1", "--no-twins", "--text", "task", "--student", "tiny"]
 
     def distil(*more: object) -> int:
         return run_command(main, RunConfig, arguments=[str(option) for option in (*options, *more)])

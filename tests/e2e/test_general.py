@@ -10,26 +10,14 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from common.command import run_command
-from distill import comparison
 from distill.config import RunConfig
 from distill.general import main
 from distill.general_config import GeneralConfig
 from distill.run import main as run_main
-from reports.record import Latency, Record, Speed
+from reports.record import Record
 from teacher.history import read_rows
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig
-
-SPEED = Speed(
-    latency=tuple(
-        Latency(
-            runtime="none", precision="fp32", batch=batch, length=length, threads=1, p50_ms=1.0, p95_ms=1.0, repeats=3
-        )
-        for batch in (1, 32)
-        for length in (16, 128)
-    ),
-    peak_memory_bytes=None,
-)
 
 
 @pytest.fixture
@@ -59,10 +47,9 @@ def _run(options: list[object]) -> int:
     return run_command(main, GeneralConfig, arguments=[str(option) for option in options[1:]])
 
 
-def _distil(monkeypatch: pytest.MonkeyPatch, *options: object) -> None:
-    """The main command in this process, without measuring latency, which takes most of its time."""
-    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, SPEED))
-    fast = ["--teacher-learning-rate", "2e-3", "--precision", "fp32", "--no-twins"]
+def _distil(*options: object) -> None:
+    """The main command in this process."""
+    fast = ["--no-speed", "--teacher-learning-rate", "2e-3", "--precision", "fp32", "--no-twins"]
     assert run_command(run_main, RunConfig, arguments=[str(option) for option in (*options, *fast)]) == 0
 
 
@@ -90,9 +77,7 @@ def test_killed_and_resumed_it_ends_with_the_same_folder(
     assert "reused" in capsys.readouterr().out
 
 
-def test_one_student_for_all_tasks(
-    tmp_path: Path, text: Path, scratch: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_student_for_all_tasks(tmp_path: Path, text: Path, scratch: Path, reviews: Path) -> None:
     folder = tmp_path / "general"
     assert _run(_options(text, scratch, folder, "--student", "tiny", "--layers", 2, "--hidden", 64, "--epochs", 2)) == 0
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -107,7 +92,6 @@ def test_one_student_for_all_tasks(
     first = read_rows(folder / "history.jsonl")[0].values["loss"]
     assert summary["last_losses"]["hidden"] < first
     _distil(
-        monkeypatch,
         *("--student", "tiny", "--student-from", folder, "--task", reviews, "--teacher", scratch),
         *("--runs", tmp_path / "runs", "--reports", tmp_path / "reports"),
     )
@@ -119,11 +103,8 @@ def test_one_student_for_all_tasks(
     assert record.provenance.config["distilling"]["student_from"] == str(folder)
 
 
-def test_deeper_and_wider_students_and_shared_parts(
-    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deeper_and_wider_students_and_shared_parts(tmp_path: Path, reviews: Path, encoder: Path) -> None:
     _distil(
-        monkeypatch,
         *("--student", "tiny,albert", "--start", "random", "--layers", 6, "--hidden", 48, "--sharing", "attention"),
         *("--task", reviews, "--teacher", encoder, "--jobs", 1, "--runs", tmp_path / "runs"),
         *("--reports", tmp_path / "reports"),

@@ -5,20 +5,26 @@ from pathlib import Path
 import pytest
 
 from common.command import run_command
-from distill import comparison
 from distill.config import RunConfig
 from distill.run import main
-from reports.record import Record, Speed
+from reports.record import Record
 
 
 def test_seeds_share_what_the_teacher_looks_like_inside(
-    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Timing and memory have tests of their own, and take longer than all the training here.
-    unmeasured = Speed(latency=(), peak_memory_bytes=None)
-    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, unmeasured))
     options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    options += ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
+    options += [
+        "--teacher-learning-rate",
+        "2e-3",
+        "--teacher-epochs",
+        "4",
+        "--no-speed",
+        "--precision",
+        "fp32",
+        "--jobs",
+        "1",
+    ]
     options += ["--student", "tiny,distil", "--seeds", "2", "--no-twins", "--text", "task"]
     losses = []
     for name, gigabytes in (("kept", "1"), ("anew", "0")):

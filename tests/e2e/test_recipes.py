@@ -6,21 +6,25 @@ from pathlib import Path
 import pytest
 
 from common.command import run_command
-from distill import comparison
 from distill.config import RunConfig
 from distill.run import main
 from reports.cells import in_order
-from reports.record import Record, Speed
+from reports.record import Record
 
 
-def test_recipes_are_compared_on_equal_steps_in_one_report(
-    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Timing and memory have tests of their own, and take longer than all the training here.
-    unmeasured = Speed(latency=(), peak_memory_bytes=None)
-    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, unmeasured))
+def test_recipes_are_compared_on_equal_steps_in_one_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
     options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    options += ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
+    options += [
+        "--teacher-learning-rate",
+        "2e-3",
+        "--teacher-epochs",
+        "4",
+        "--no-speed",
+        "--precision",
+        "fp32",
+        "--jobs",
+        "1",
+    ]
     options += ["--recipe", "distilbert,pkd,minilmv2", "--student", "distil", "--gradient-norms"]
     assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == 0
     (path,) = (tmp_path / "runs").glob("*/record.json")
@@ -47,13 +51,19 @@ def test_recipes_are_compared_on_equal_steps_in_one_report(
     assert "on as many steps" in page
 
 
-def test_an_ablation_is_one_report(
-    tmp_path: Path, reviews: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unmeasured = Speed(latency=(), peak_memory_bytes=None)
-    monkeypatch.setattr(comparison, "measure_speed", lambda models, folders: dict.fromkeys(models, unmeasured))
+def test_an_ablation_is_one_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
     options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    options += ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
+    options += [
+        "--teacher-learning-rate",
+        "2e-3",
+        "--teacher-epochs",
+        "4",
+        "--no-speed",
+        "--precision",
+        "fp32",
+        "--jobs",
+        "1",
+    ]
     options += ["--student", "distil", "--ablate", "--no-twins"]
     assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == 0
     record = Record.load(tmp_path / "runs" / "reviews-distil-ablation" / "record.json")

@@ -63,7 +63,7 @@ def test_three_students_from_a_file_to_a_report(tmp_path: Path, reviews: Path, e
     assert "tiny" in page.read_text(encoding="utf-8")
     assert (tmp_path / "reports" / "index.html").is_file()
     _loads_without_us(folder / "tiny" / "seed-0", reviews)
-    again = run(*options, "--student", "tiny", "--no-twins")
+    again = run(*options, "--student", "tiny", "--no-twins", "--no-speed")
     assert "reusing" in again
     assert (tmp_path / "runs" / "reviews-tiny" / "record.json").is_file()
 
@@ -81,7 +81,8 @@ def _loads_without_us(job: Path, reviews: Path) -> None:
 
 
 def test_killed_in_every_stage_and_resumed_to_the_same_weights(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = [*options_for(tmp_path, reviews, encoder), "--student", "tiny", "--no-twins", "--checkpoint-every", "2"]
+    options = [*options_for(tmp_path, reviews, encoder), "--student", "tiny", "--no-twins", "--no-speed"]
+    options += ["--checkpoint-every", "2"]
     run(*options, "--name", "whole")
     whole = tmp_path / "runs" / "whole" / "tiny" / "seed-0"
     teachers = tmp_path / "runs" / "teachers"

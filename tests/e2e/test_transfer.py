@@ -1,7 +1,7 @@
 """The main command with augmented texts, unlabelled texts, mixtures of them, and outputs in the place of a teacher."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,10 @@ from e2e.test_run import options_for
 from transformers import BertForPreTraining, PreTrainedModel
 
 from common.command import run_command
-from distill import comparison
 from distill.config import RunConfig
 from distill.run import main
 from distill.transfer_sets import read_examples
-from reports.record import Record, Speed
+from reports.record import Record
 from teacher.data import load_task
 
 
@@ -28,22 +27,12 @@ def masked_encoder(tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], ti
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Speed is no matter here, and measuring it takes most of such a run."""
-
-    def nothing(models: Mapping[str, PreTrainedModel], folders: Mapping[str, Path]) -> dict[str, Speed]:
-        assert set(models) <= set(folders)
-        return {name: Speed(latency=(), peak_memory_bytes=None) for name in models}
-
-    monkeypatch.setattr(comparison, "measure_speed", nothing)
-
-
 def _run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, reviews: Path, encoder: Path, *more: object, code: int = 0
 ) -> tuple[Record | None, str]:
     """The record and what was said; in this process, since starting another takes seconds."""
-    options = [*options_for(tmp_path, reviews, encoder)[1:], "--no-twins", "--jobs", "1", "--name", "mine", *more]
+    options = [*options_for(tmp_path, reviews, encoder)[1:], "--no-twins", "--no-speed", "--jobs", "1"]
+    options += ["--name", "mine", *more]
     assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == code
     said = capsys.readouterr()
     path = tmp_path / "runs" / "mine" / "record.json"

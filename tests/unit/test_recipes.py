@@ -149,7 +149,7 @@ def test_a_recipe_without_its_layered_losses_can_learn_from_outputs() -> None:
 
 def test_attention_cannot_be_compared_with_the_embeddings() -> None:
     teacher, changes = _teacher(6, 384, 12), ChangeOptions(layer_map="0,2,4,6")
-    with pytest.raises(UserError, match=r"recipe tiny, stage general, student tiny: .*0,2,4,6: layer 0 is the embeddings"):
+    with pytest.raises(UserError, match=r"recipe tiny, stage general, .*0,2,4,6: layer 0 is the embeddings"):
         check_recipes(RunConfig(distilling=DistilOptions(recipe="tiny"), changes=changes), "classification", teacher)
     with_states = RunConfig(distilling=DistilOptions(recipe="albert"), changes=changes)
     assert check_recipes(with_states, "classification", teacher) == ()
