@@ -124,12 +124,14 @@ class StoredFeatures:
 
     def __init__(self, folder: Path, wanted: Wanted, *, layers: int, heads: int) -> None:
         self._wanted, self._layers, self._heads = wanted, layers, heads
+        self.device = torch.device("cpu")
+        """Where what is read goes."""
         self._offsets = np.load(folder / OFFSETS)
         self._arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in wanted.files()}
 
     def features(self, indices: Sequence[int], length: int, logits: Tensor) -> Features:
         """Of these examples, padded with zeros to `length`; layers that are not kept are empty tensors."""
-        empty = torch.empty(0)
+        empty = torch.empty(0, device=self.device)
         hidden = tuple(
             self._read(f"hidden-{layer}", indices, length) if layer in self._wanted.hidden else empty
             for layer in range(self._layers + 1)
@@ -162,7 +164,7 @@ class StoredFeatures:
         for row, index in zip(padded, indices, strict=True):
             start, stop = self._offsets[index], self._offsets[index + 1]
             row[: stop - start] = array[start:stop]
-        return torch.from_numpy(padded).view(torch.bfloat16)
+        return torch.from_numpy(padded).view(torch.bfloat16).to(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,6 +96,16 @@ class Distiller(Objective):
             teacher.eval()
             teacher.requires_grad_(False)
 
+    def follow(self, device: torch.device) -> None:
+        """The teacher, its stored answers and insides, and the masks of examples go along."""
+        if self._teacher[0] is not None:
+            self._teacher[0].to(device)  # type: ignore[arg-type]
+        if self._teacher_logits is not None:
+            self._teacher_logits = self._teacher_logits.to(device)
+        if self._stored is not None:
+            self._stored.device = device
+        self._masks = {name: mask.to(device) for name, mask in self._masks.items()}
+
     def at(self, step: int, total: int) -> None:
         """Weights, temperature and layer map of the step."""
         if self._journal is not None:

@@ -52,6 +52,9 @@ class TextDistiller(Objective):
         teacher.eval()
         teacher.requires_grad_(False)
 
+    def follow(self, device: torch.device) -> None:
+        self._teacher[0].to(device)  # type: ignore[arg-type]
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         (teacher,) = self._teacher
         if teacher.training:

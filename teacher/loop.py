@@ -48,6 +48,11 @@ class Objective(nn.Module):
         """
         return {}
 
+    def follow(self, device: torch.device) -> None:
+        """Called with the device that training is on, and with the one it came from at the end: for what is not part of
+        the objective, such as a teacher.
+        """
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Every term as an fp32 scalar, unweighted, a mean over the batch's examples (or valid positions)."""
         raise NotImplementedError
@@ -183,7 +188,9 @@ def train(
         eps=config.epsilon,
         fused=True,
     )
+    home = next(objective.parameters()).device
     prepared, optimizer = accelerator.prepare(objective, optimizer)
+    objective.follow(accelerator.device)
     checkpoints = Checkpoints(folder, objective, optimizer)
     state = checkpoints.restore() or LoopState()
     history = History(folder / "history.jsonl", upto=state.step, every=max(1, total // 100))
@@ -226,6 +233,7 @@ def train(
     if evaluate is not None:
         checkpoints.load_best()
     optimizer.zero_grad(set_to_none=True)
+    objective.to(home).follow(home)
     return Outcome(
         steps=state.step,
         epochs=state.step * config.accumulation / batches.steps_per_epoch,

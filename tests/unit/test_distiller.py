@@ -297,3 +297,22 @@ def test_a_part_that_is_not_finite_is_named_with_its_layer(tiny_bert: Make, task
         distiller.student.bert.encoder.layer[1].output.LayerNorm.bias.fill_(torch.nan)
     with pytest.raises(Exception, match="'hidden 2' is nan at step 1"):
         _train(distiller, tmp_path)
+
+
+def test_teacher_answers_and_masks_follow_the_student(tiny_bert: Make, task: Task) -> None:
+    teacher = tiny_bert(layers=4)
+    distiller = Distiller(
+        tiny_bert(layers=2),
+        teacher,
+        STAGE,
+        task,
+        projection=nn.Identity(),
+        teacher_logits=torch.zeros(9, 3),
+        labeled=torch.ones(9, dtype=torch.bool),
+    )
+    # No second device is needed to see where things go: this one has shapes and no numbers.
+    meta = torch.device("meta")
+    distiller.to(meta).follow(meta)
+    assert {part.device for part in teacher.parameters()} == {meta}
+    assert distiller._teacher_logits is not None
+    assert {distiller._teacher_logits.device, *(mask.device for mask in distiller._masks.values())} == {meta}

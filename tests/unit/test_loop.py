@@ -257,3 +257,14 @@ def test_batches_by_pieces_are_of_like_cost_and_length() -> None:
     assert np.percentile(costs, 90) < 1.2 * 1024
     assert costs.sum() < 1.15 * rounded_up(lengths).sum()
     assert max(map(len, batches)) > 3 * min(map(len, batches))
+
+
+def test_what_is_not_trained_follows_to_the_device_and_back(tmp_path: Path) -> None:
+    seen: list[torch.device] = []
+
+    class Followed(Line):
+        def follow(self, device: torch.device) -> None:
+            seen.append(device)
+
+    train(Followed(), _batches(), _config(epochs=1), tmp_path, label="x")
+    assert seen == [torch.device("cpu")] * 2
