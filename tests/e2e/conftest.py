@@ -44,6 +44,13 @@ def encoder(tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_toke
     return folder
 
 
+def quick(tmp_path: Path, task: Path, teacher: Path, *more: object) -> list[str]:
+    """Options of the main command for a run of seconds: one process, nothing measured but quality."""
+    places = ["--task", task, "--teacher", teacher, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
+    training = ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
+    return [str(option) for option in (*places, *training, "--no-speed", *more)]
+
+
 def command(*arguments: object) -> list[str]:
     """`python -m ...` as a list."""
     return [sys.executable, "-m", *map(str, arguments)]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from e2e.conftest import quick
 
 from common.command import run_command
 from distill.config import RunConfig
@@ -15,9 +16,7 @@ from reports.record import Record
 def test_two_teachers_and_an_assistant(
     tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = ["--task", reviews, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    options = [*places, "--teacher", encoder, "--teacher-learning-rate", "2e-3", "--teacher-epochs", "4"]
-    options += ["--no-speed", "--precision", "fp32", "--jobs", "1", "--no-twins", "--text", "task", "--student", "tiny"]
+    options = quick(tmp_path, reviews, encoder, "--student", "tiny", "--no-twins", "--text", "task")
 
     def distil(*more: object) -> int:
         return run_command(main, RunConfig, arguments=[str(option) for option in (*options, *more)])
@@ -32,7 +31,7 @@ def test_two_teachers_and_an_assistant(
     record = Record.load(tmp_path / "runs" / "two" / "record.json")
     assert any(note.startswith(f"Also a teacher: {assistant}") for note in record.notes)
     # The assistant as the teacher of a smaller one: it came fine-tuned, and is not trained again.
-    options[options.index(encoder)] = assistant
+    options[options.index(str(encoder))] = str(assistant)
     assert distil("--name", "chain", "--layers", "1") == 0
     assert (
         json.loads((tmp_path / "runs" / "chain" / "tiny" / "seed-0" / "model" / "config.json").read_text())[

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from e2e.conftest import quick
 
 from common.command import run_command
 from distill.config import RunConfig
@@ -13,22 +14,12 @@ from reports.record import Record
 def test_seeds_share_what_the_teacher_looks_like_inside(
     tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    options += [
-        "--teacher-learning-rate",
-        "2e-3",
-        "--teacher-epochs",
-        "4",
-        "--no-speed",
-        "--precision",
-        "fp32",
-        "--jobs",
-        "1",
-    ]
-    options += ["--student", "tiny,distil", "--seeds", "2", "--no-twins", "--text", "task"]
+    options = quick(
+        tmp_path, reviews, encoder, "--student", "tiny,distil", "--seeds", 2, "--no-twins", "--text", "task"
+    )
     losses = []
     for name, gigabytes in (("kept", "1"), ("anew", "0")):
-        command = [str(option) for option in (*options, "--name", name, "--cache-gb", gigabytes)]
+        command = [*options, "--name", name, "--cache-gb", gigabytes]
         assert run_command(main, RunConfig, arguments=command) == 0
         assert ("teacher: insides" in capsys.readouterr().out) == (name == "kept")
         assert not (tmp_path / "runs" / name / "teacher" / "insides").exists()

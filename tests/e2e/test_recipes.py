@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from e2e.conftest import quick
 
 from common.command import run_command
 from distill.config import RunConfig
@@ -13,20 +14,10 @@ from reports.record import Record
 
 
 def test_recipes_are_compared_on_equal_steps_in_one_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    options += [
-        "--teacher-learning-rate",
-        "2e-3",
-        "--teacher-epochs",
-        "4",
-        "--no-speed",
-        "--precision",
-        "fp32",
-        "--jobs",
-        "1",
-    ]
-    options += ["--recipe", "distilbert,pkd,minilmv2", "--student", "distil", "--gradient-norms"]
-    assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == 0
+    options = quick(
+        tmp_path, reviews, encoder, "--recipe", "distilbert,pkd,minilmv2", "--student", "distil", "--gradient-norms"
+    )
+    assert run_command(main, RunConfig, arguments=options) == 0
     (path,) = (tmp_path / "runs").glob("*/record.json")
     assert path.parent.name == "reviews-distil-distilbert-pkd-minilmv2"
     record = Record.load(path)
@@ -52,20 +43,8 @@ def test_recipes_are_compared_on_equal_steps_in_one_report(tmp_path: Path, revie
 
 
 def test_an_ablation_is_one_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    options += [
-        "--teacher-learning-rate",
-        "2e-3",
-        "--teacher-epochs",
-        "4",
-        "--no-speed",
-        "--precision",
-        "fp32",
-        "--jobs",
-        "1",
-    ]
-    options += ["--student", "distil", "--ablate", "--no-twins"]
-    assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == 0
+    options = quick(tmp_path, reviews, encoder, "--student", "distil", "--ablate", "--no-twins")
+    assert run_command(main, RunConfig, arguments=options) == 0
     record = Record.load(tmp_path / "runs" / "reviews-distil-ablation" / "record.json")
     variants = ["whole", "no soft", "no hard", "no cosine"]
     assert [card.name for card in in_order(record)][1:5] == [f"distil ({name})" for name in variants]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from toy import toy_task
 from transformers import BertForSequenceClassification
 
 from distill.distiller import Distiller
@@ -20,9 +21,7 @@ from distill.recipes import RECIPES
 from distill.schedules import Schedule
 from distill.stages import Stage
 from teacher.batches import Batches
-from teacher.data import Example, TaskData
 from teacher.loop import LoopConfig, parameter_groups, train
-from teacher.tasks import task_for
 from teacher.tasks.base import Task
 
 LENGTHS = (7, 4, 2)
@@ -31,19 +30,7 @@ RATE = 1e-2
 
 @pytest.fixture
 def task() -> Task:
-    rows = tuple(Example(f"text {index}", None, index % 3) for index in range(3))
-    splits = dict.fromkeys(("train", "select", "evaluate"), rows)
-    data = TaskData(
-        name="toy",
-        kind="classification",
-        labels=("a", "b", "c"),
-        metric="accuracy",
-        origins={},
-        fingerprint="0",
-        sources={},
-        splits=splits,
-    )
-    return task_for(data)
+    return toy_task(rows=3)
 
 
 TEXTS = [torch.randint(5, 100, (length,), generator=torch.Generator().manual_seed(length)) for length in LENGTHS]

@@ -7,31 +7,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from toy import toy_task
 from transformers import PreTrainedModel
 
 from distill.distiller import Distiller, without_dropout
 from distill.stages import Stage
 from teacher.batches import Batches
-from teacher.data import Example, TaskData
 from teacher.loop import LoopConfig, train
-from teacher.tasks import task_for
-from teacher.tasks.base import Encoded, Task
-
-
-def _task(kind: str) -> Task:
-    rows = tuple(Example(f"text {index}", None, index % 3) for index in range(9))
-    return task_for(
-        TaskData(
-            name="toy",
-            kind=kind,
-            labels=("a", "b", "c") if kind == "classification" else (),
-            metric="accuracy",
-            origins={},
-            fingerprint="0",
-            sources={},
-            splits={"train": rows, "select": rows, "evaluate": rows},
-        )
-    )
+from teacher.tasks.base import Encoded
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression"])
@@ -39,7 +22,7 @@ def _task(kind: str) -> Task:
 def test_hard_counts_labelled_rows_alone(
     tiny_bert: Callable[..., PreTrainedModel], kind: str, labeled: list[bool]
 ) -> None:
-    task, outputs = _task(kind), 3 if kind == "classification" else 1
+    task, outputs = toy_task(kind), 3 if kind == "classification" else 1
     stage = Stage(
         name="x", description="", teacher="finetuned", data="mixed", mix={"labeled": None, "unlabeled": None},
         losses={"hard": 1.0, "soft": 1.0}, learning_rate=1e-4,
@@ -83,7 +66,7 @@ def test_hard_counts_labelled_rows_alone(
 def test_soft_counts_answered_rows_alone(
     tiny_bert: Callable[..., PreTrainedModel], kind: str, answered: list[bool]
 ) -> None:
-    task, outputs = _task(kind), 3 if kind == "classification" else 1
+    task, outputs = toy_task(kind), 3 if kind == "classification" else 1
     stage = Stage(
         name="x", description="", teacher="finetuned", data="train", losses={"soft": 1.0}, temperature=2.0,
         learning_rate=1e-4,
@@ -127,7 +110,7 @@ def test_two_lanes_weigh_labels_and_answers_as_one_does(
     tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel]
 ) -> None:
     """Few rows have labels, so that the halves of a batch seldom have equally many, and often one has none."""
-    task = _task("classification")
+    task = toy_task("classification")
     encoded = Encoded(
         input_ids=[np.arange(5, 11) + row for row in range(70)],
         token_types=[np.zeros(6, dtype=np.int64)] * 70,

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from toy import toy_task
 from transformers import BertForSequenceClassification, PreTrainedModel
 
 from common.errors import UserError
@@ -14,25 +15,12 @@ from distill.distiller import Distiller, without_dropout
 from distill.projections import fitted_projection
 from distill.recipes import RECIPES, twin_recipe
 from distill.stages import Stage, scaled
-from teacher.data import Example, TaskData
-from teacher.tasks import task_for
 from teacher.tasks.base import Task
 
 
 @pytest.fixture
 def task() -> Task:
-    rows = tuple(Example(f"text {index}", None, index % 3) for index in range(9))
-    data = TaskData(
-        name="toy",
-        kind="classification",
-        labels=("a", "b", "c"),
-        metric="accuracy",
-        origins={},
-        fingerprint="0",
-        sources={},
-        splits={"train": rows, "select": rows, "evaluate": rows},
-    )
-    return task_for(data)
+    return toy_task()
 
 
 @pytest.fixture

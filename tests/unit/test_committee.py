@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from toy import toy_task
 from transformers import BertForSequenceClassification
 
 from common.errors import UserError
@@ -14,8 +15,6 @@ from distill.committee import CommitteeOptions, Voice
 from distill.config import RunConfig
 from distill.distiller import Distiller
 from distill.recipes import RECIPES
-from teacher.data import Example, TaskData
-from teacher.tasks import task_for
 
 
 def test_voices_are_weights_of_one_and_temperatures() -> None:
@@ -49,24 +48,13 @@ def test_options_of_several_teachers_need_several() -> None:
 def test_the_soft_loss_is_the_weighted_sum_of_each_teachers(
     layered: bool, tiny_bert: Callable[..., BertForSequenceClassification]
 ) -> None:
-    rows = tuple(Example(f"text {index}", None, index % 3) for index in range(9))
-    data = TaskData(
-        name="toy",
-        kind="classification",
-        labels=("a", "b", "c"),
-        metric="accuracy",
-        origins={},
-        fingerprint="0",
-        sources={},
-        splits=dict.fromkeys(("train", "select", "evaluate"), rows),
-    )
     student, stored = tiny_bert(layers=2, seed=1), torch.randn(9, 2, 3)
     stage = RECIPES["distil"]()[0] if layered else RECIPES["tiny"]()[2]
     distiller = Distiller(
         student,
         tiny_bert(layers=4) if layered else None,
         stage,
-        task_for(data),
+        toy_task(),
         projection=nn.Identity(),
         teacher_logits=stored,
         voices=(Voice(weight=0.75, temperature=None), Voice(weight=0.25, temperature=3.0)),

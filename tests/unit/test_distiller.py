@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from toy import toy_task
 from transformers import BertForSequenceClassification
 
 from distill.distiller import Distiller, without_dropout
@@ -24,11 +25,9 @@ from distill.stages import Stage
 from distill.traces import stage_curves
 from reports.curves import curve_kind
 from teacher.batches import Batches
-from teacher.data import Example, TaskData
 from teacher.history import read_rows
 from teacher.loop import LoopConfig, train
 from teacher.step import cut
-from teacher.tasks import task_for
 from teacher.tasks.base import Task
 
 Make = Callable[..., BertForSequenceClassification]
@@ -45,18 +44,7 @@ STAGE = Stage(
 
 @pytest.fixture
 def task() -> Task:
-    rows = tuple(Example(f"text {index}", None, index % 3) for index in range(9))
-    data = TaskData(
-        name="toy",
-        kind="classification",
-        labels=("a", "b", "c"),
-        metric="accuracy",
-        origins={},
-        fingerprint="0",
-        sources={},
-        splits=dict.fromkeys(("train", "select", "evaluate"), rows),
-    )
-    return task_for(data)
+    return toy_task()
 
 
 IDS = torch.randint(5, 100, (24, 6), generator=torch.Generator().manual_seed(0))

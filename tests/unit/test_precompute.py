@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from toy import toy_task
 from transformers import BertForSequenceClassification, BertTokenizerFast
 
 from distill import precompute
@@ -18,10 +19,8 @@ from distill.precompute import drop_insides, insides, looked_at
 from distill.recipes import RECIPES
 from distill.stages import Stage, filled
 from students.presets import student_preset
-from teacher.data import Example, TaskData
 from teacher.finetune import Teacher
 from teacher.prepare import prepare
-from teacher.tasks import task_for
 
 Make = Callable[..., BertForSequenceClassification]
 TEXTS = ("good film", "the plot is very boring", "a great play", "bad", "it is not funny to the actor", "poor music")
@@ -29,20 +28,9 @@ TEXTS = ("good film", "the plot is very boring", "a great play", "bad", "it is n
 
 @pytest.fixture
 def teacher(tiny_bert: Make, tiny_tokenizer: BertTokenizerFast, tmp_path: Path) -> Teacher:
-    rows = tuple(Example(TEXTS[index % 6], None, index % 3) for index in range(64))
-    data = TaskData(
-        name="toy",
-        kind="classification",
-        labels=("a", "b", "c"),
-        metric="accuracy",
-        origins={},
-        fingerprint="0",
-        sources={},
-        splits=dict.fromkeys(("train", "select", "evaluate"), rows),
-    )
     model = tiny_bert(layers=4)
     model.save_pretrained(tmp_path / "teacher")
-    prepared = prepare(task_for(data), tiny_tokenizer, 32)
+    prepared = prepare(toy_task(texts=TEXTS, rows=64), tiny_tokenizer, 32)
     return Teacher(model=model, prepared=prepared, folder=tmp_path / "teacher", origin="", outcome=None)
 
 
