@@ -1,6 +1,7 @@
 """What a student learns from a teacher on text without labels: DistilBERT's triple loss, TinyBERT's layer losses."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from distill.outputs import Features, features
 from students.build import encoder
 from students.masked import masked_logits
 from teacher.attention import use_training_attention
+from teacher.batches import on_full_rows
 from teacher.loop import Objective
 
 
@@ -94,17 +96,22 @@ class TextDistiller(Objective):
         """
         if "soft" not in self.weights:
             masked = own.flatten(0, 1).index_select(0, batch["positions"])
-            return {"mlm": _mlm(masked_logits(self.student, masked), batch["labels"])}
+            return {"mlm": _mlm(_logits(self.student, masked), batch["labels"])}
         valid = batch["attention_mask"].bool()
-        logits = masked_logits(self.student, own[valid])
+        logits = _logits(self.student, own[valid])
         with torch.no_grad():
-            goal_logits = masked_logits(self._teacher[0], goal[valid])
+            goal_logits = _logits(self._teacher[0], goal[valid])
         terms = {"soft": losses.soft_logits(logits, goal_logits, self._temperature)}
         if "mlm" in self.weights:
             # Row of each masked piece among the real ones.
             rows = valid.flatten().cumsum(0)[batch["positions"]] - 1
             terms["mlm"] = _mlm(logits[rows], batch["labels"])
         return terms
+
+
+def _logits(model: PreTrainedModel, states: Tensor) -> Tensor:
+    """Over the vocabulary, for rows of last hidden states, whose number is another in every batch."""
+    return on_full_rows(partial(masked_logits, model), states)
 
 
 def _mlm(logits: Tensor, labels: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForPreTraining, PreTrainedModel
 
+from teacher.batches import on_full_rows
 from teacher.loop import Objective
 
 
@@ -35,7 +36,9 @@ class MlmNsp(Objective):
             input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], token_type_ids=batch["token_type_ids"]
         )
         masked = output.last_hidden_state.flatten(0, 1).index_select(0, batch["positions"])
-        return self.model.cls.predictions(masked).float(), self.model.cls.seq_relationship(output.pooler_output).float()
+        return on_full_rows(self.model.cls.predictions, masked).float(), self.model.cls.seq_relationship(
+            output.pooler_output
+        ).float()
 
 
 def masked_mean(losses: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from common.errors import UserError
-from teacher.batches import Batches, bucketed, rounded_up, token_batch_count, token_batches
+from teacher.batches import Batches, bucketed, on_full_rows, rounded_up, token_batch_count, token_batches
 from teacher.loop import LoopConfig, Objective, parameter_groups, resolve_precision, train
 
 
@@ -268,3 +268,19 @@ def test_what_is_not_trained_follows_to_the_device_and_back(tmp_path: Path) -> N
 
     train(Followed(), _batches(), _config(epochs=1), tmp_path, label="x")
     assert seen == [torch.device("cpu")] * 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65])
+def test_rows_filled_up_change_no_result_and_come_in_few_shapes(count: int) -> None:
+    layer, seen = nn.Linear(5, 3), []
+
+    def function(states: Tensor) -> Tensor:
+        seen.append(len(states))
+        return layer(states)
+
+    states = torch.randn(count, 5, requires_grad=True)
+    results = on_full_rows(function, states)
+    assert torch.allclose(results, layer(states), atol=1e-6)
+    assert seen[0] % 64 == 0
+    (gradient,) = torch.autograd.grad(results.sum(), states)
+    assert torch.allclose(gradient, layer.weight.sum(0).expand(count, 5))
