@@ -99,7 +99,8 @@ def _speeds(
     What has one shape is measured once: a twin has its student's, and so have the students of several recipes.
     """
     if not measured:
-        return dict.fromkeys([TEACHER, *students], Speed(latency=(), peak_memory_bytes=None))
+        rows = [*students] if teacher is None else [TEACHER, *students]
+        return dict.fromkeys(rows, Speed(latency=(), peak_memory_bytes=None))
     say("measuring latency and memory")
     distilled = [group[0] for group in groups if not group[0].twin]
     once = {job.student.name: job.row for job in reversed(distilled)}
