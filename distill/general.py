@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from common.command import run_command
@@ -20,8 +19,7 @@ from distill.general_folder import DONE, write_student
 from distill.general_objective import TextDistiller
 from distill.general_text import masked_batches, sequences_of
 from distill.layers import check_attention
-from distill.outputs import features
-from distill.projections import ridge_map, width
+from distill.projections import fitted_projection
 from distill.shapes import any_depth, planned_student
 from distill.text import text_batches
 from students.activations import gather_activations
@@ -29,7 +27,6 @@ from students.albert import sharing_note
 from students.build import encoder
 from students.masked import build_encoder, head_from_teacher
 from students.presets import StudentConfig
-from teacher.attention import use_training_attention
 from teacher.batches import Batches
 from teacher.corpus import Corpus, load_corpus
 from teacher.loop import Outcome, train
@@ -131,7 +128,7 @@ def _student(
         teacher_masked=teacher.masked,
     )
     layers = _layers(config, student, teacher.model.config)
-    projection = _projection(encoder(model), encoder(teacher.model), sample, layers)
+    projection = fitted_projection(encoder(model), encoder(teacher.model), sample, layers)
     objective = TextDistiller(
         model,
         teacher.model,
@@ -149,25 +146,6 @@ def _layers(config: GeneralConfig, student: StudentConfig, teacher: PretrainedCo
     if "attention" in config.terms:
         check_attention(layers)
     return layers
-
-
-@torch.no_grad()
-def _projection(
-    body: PreTrainedModel, teacher: PreTrainedModel, sample: list[dict[str, torch.Tensor]], layers: tuple[int, ...]
-) -> nn.Module:
-    """From the student's states to the teacher's by least squares; the identity where the widths are equal."""
-    if width(body) == width(teacher):
-        return nn.Identity()
-    use_training_attention(body)
-    use_training_attention(teacher)
-    inputs, targets = [], []
-    for batch in sample:
-        valid = batch["attention_mask"].bool()
-        own, goal = (features(model, batch, hidden=True, attention=False).hidden for model in (body, teacher))
-        for state, layer in zip(own, (0, *layers), strict=True):
-            inputs.append(state[valid].double())
-            targets.append(goal[layer][valid].double())
-    return ridge_map(torch.cat(inputs), torch.cat(targets))
 
 
 def _batches(config: GeneralConfig, teacher: Pretrained, sequences: Sequence[np.ndarray]) -> Batches:
