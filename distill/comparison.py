@@ -63,7 +63,9 @@ def compared(
         transfer=tuple(entry.card for entry in sets.values()),
         notes=(
             *notes,
-            *recipe_notes(groups, teacher.prepared, equal_steps=not config.distilling.ablate),
+            *recipe_notes(
+                groups, teacher.prepared, equal=None if config.distilling.ablate else config.distilling.equal
+            ),
             *teacher.prepared.truncations(),
         ),
     )

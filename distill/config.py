@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from transformers import BertConfig
 
@@ -24,7 +25,10 @@ class DistilOptions:
     recipe: str = OWN
     """Stages and losses: fast (the student's own, in minutes), tinybert, distilbert or pkd (the papers' settings),
     minilmv2, or another student's name for its fast one; with --teacher-outputs fast is those and the labels. Several,
-    separated by commas, are compared on as many steps as the first has."""
+    separated by commas, are compared on as many steps as the first has, or in as much time."""
+    equal: Literal["steps", "time"] = "steps"
+    """What several recipes have in common with the first: optimizer steps, or training time; for that their stages are
+    timed first."""
     ablate: bool = False
     """Train the recipe as it is, without each of its stages and without each of its losses, and compare them."""
     relation_heads: int | None = None
@@ -80,6 +84,8 @@ class DistilOptions:
             problems.append(f"--recipe: expected one or more of {', '.join(known)}")
         if self.ablate and len(self.recipes) > 1:
             problems.append("--ablate takes one recipe apart: give --recipe one name")
+        if self.equal == "time" and len(self.recipes) < 2:
+            problems.append("--equal time is for several recipes: give --recipe A,B, or leave it out")
         if len(set(self.recipes)) != len(self.recipes):
             problems.append(f"--recipe {self.recipe} names one twice")
         return problems
@@ -87,6 +93,11 @@ class DistilOptions:
     @property
     def recipes(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.recipe.split(",") if name.strip())
+
+    @property
+    def in_common(self) -> str | None:
+        """What compared recipes have in common; an ablation's are as long as what is left of them."""
+        return None if self.ablate else self.equal
 
     @property
     def workers(self) -> int:

@@ -26,6 +26,9 @@ from teacher.tasks import TASKS
 Recipes = dict[str, tuple[Stage, ...]]
 """Name to stages."""
 
+IN_COMMON = {"steps": "on as many steps", "time": "in as much training time"}
+"""--equal to words."""
+
 
 def chosen_recipes(
     config: RunConfig, kind: str, name: str, student: StudentConfig, teacher: PretrainedConfig
@@ -107,12 +110,12 @@ def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
     return {job.seed: prepared.task.decode(np.load(job.answers)) for job in seeds}
 
 
-def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal_steps: bool) -> list[str]:
+def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: str | None) -> list[str]:
     """One sentence for every further recipe of a student: its difference to the student's first.
 
-    `rows` has the seeds of every model, in order.
+    `rows` has the seeds of every model, in order; `equal`: a key of IN_COMMON, what they have in common.
     """
-    steps = ", on as many steps" if equal_steps else ""
+    steps = "" if equal is None else f", {IN_COMMON[equal]}"
     notes = []
     references = prepared.splits["evaluate"].labels
     firsts: dict[str, Sequence[Job]] = {}

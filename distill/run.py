@@ -16,6 +16,7 @@ from distill.config import RunConfig
 from distill.contest import check_recipes
 from distill.evaluate import majority
 from distill.job import Shared
+from distill.pace import on_equal_time
 from distill.plan import plan, students_for
 from distill.precompute import drop_insides, insides
 from distill.runs import drop_if_unused, open_run
@@ -68,7 +69,10 @@ def main(config: RunConfig) -> None:
         jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run)
         shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run)
         kept = insides(teacher, jobs, run, gigabytes=config.distilling.cache_gb, bf16=precision == "bf16")
-        run_jobs(jobs, dataclasses.replace(shared, insides=kept), config.distilling.workers)
+        shared = dataclasses.replace(shared, insides=kept)
+        if config.distilling.equal == "time":
+            jobs = on_equal_time(jobs, shared, run, config.distilling.workers)
+        run_jobs(jobs, shared, config.distilling.workers)
         drop_insides(run)
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
         record.save(run / "record.json")

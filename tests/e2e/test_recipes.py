@@ -42,6 +42,18 @@ def test_recipes_are_compared_on_equal_steps_in_one_report(tmp_path: Path, revie
     assert "on as many steps" in page
 
 
+def test_recipes_are_compared_in_equal_time(tmp_path: Path, reviews: Path, encoder: Path) -> None:
+    options = ["--recipe", "distilbert,pkd", "--student", "distil", "--equal", "time", "--no-twins"]
+    assert run_command(main, RunConfig, arguments=quick(tmp_path, reviews, encoder, *options)) == 0
+    record = Record.load(tmp_path / "runs" / "reviews-distil-distilbert-pkd" / "record.json")
+    paces = json.loads((tmp_path / "runs" / record.name / "paces.json").read_text(encoding="utf-8"))
+    first, second = (paces[f"distil ({name})"][stage] for name, stage in (("distilbert", "distil"), ("pkd", "patient")))
+    steps = [record.model(f"distil ({name})").stages[0].steps for name in ("distilbert", "pkd")]
+    assert steps == [18, max(1, round(18 * first / second))]
+    (note,) = (note for note in record.notes if note.startswith("distil (pkd) against"))
+    assert ", in as much training time: " in note
+
+
 def test_an_ablation_is_one_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
     options = quick(tmp_path, reviews, encoder, "--student", "distil", "--ablate", "--no-twins")
     assert run_command(main, RunConfig, arguments=options) == 0

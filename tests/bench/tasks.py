@@ -1,0 +1,100 @@
+"""Teachers and students on GLUE tasks, one run each: scores, what is kept, and the same students without distillation.
+
+Finished runs are read again and an unfinished one is gone on with, so that the table can be made in several sittings.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rounds import table
+
+from common.errors import UserError, unknown_name
+from common.files import write_text
+from common.progress import say
+from reports.record import ModelCard, Record
+
+SMALL = ("--teacher-epochs", "5", "--budget", "4", "--seeds", "3")
+TASKS: dict[str, tuple[str, ...]] = {
+    "sst2": ("--teacher-epochs", "3"),
+    "cola": SMALL,
+    "mrpc": SMALL,
+    "rte": SMALL,
+    "stsb": SMALL,
+}
+"""Task to the options of its run: few rows need more passes, and more seeds."""
+HEADER = ("task (metric, n)", "model", "score", "kept", "against the teacher", "against its twin")
+
+
+def main() -> None:
+    options = _options()
+    records = [_record(task, options) for task in options.tasks.split(",")]
+    page = table(HEADER, [row for record in records for row in rows(record)]) + "\n\n" + means(records)
+    say(page)
+    write_text(options.out / "tasks.md", page + "\n")
+
+
+def _record(task: str, options: argparse.Namespace) -> Record:
+    """Of the finished run of this task, which is made or finished first."""
+    name = f"{task}-{options.student.replace(',', '-')}"
+    path = options.out / name / "record.json"
+    if not path.is_file():
+        command = [sys.executable, "-m", "distill.run", "--task", task, "--data-dir", str(options.data)]
+        command += ["--student", options.student, "--teacher", options.teacher, "--name", name, "--resume"]
+        command += ["--no-speed", "--runs", str(options.out), "--reports", str(options.out / "reports"), *TASKS[task]]
+        say(" ".join(command[1:]))
+        subprocess.run(command + options.more, check=True)
+    return Record.load(path)
+
+
+def rows(record: Record) -> Iterable[Sequence[str]]:
+    """One row a model, the metric in points."""
+    metric = f"{record.task.name} ({record.task.metric}, {record.task.rows['evaluate']:,})"
+    for card in record.models:
+        quality = card.quality
+        spread = "" if quality.spread is None else f" ± {100 * quality.spread:.2f}"
+        kept = "" if quality.retained is None else f"{100 * quality.retained:.1f} %"
+        intervals = [
+            "" if gap is None else f"{100 * gap.difference:+.2f} ({100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
+            for gap in (quality.against_teacher, quality.against_twin)
+        ]
+        yield [metric, card.name, f"{100 * quality.value:.2f}{spread}", kept, *intervals]
+
+
+def means(records: Sequence[Record]) -> str:
+    """Over the tasks, and what is kept of the teacher's mean, as the papers have it."""
+    names = [card.name for card in records[0].models if all(_find(record, card.name) for record in records)]
+    scores = {name: statistics.mean(record.model(name).quality.value for record in records) for name in names}
+    return table(
+        ("model", f"mean of {len(records)} tasks", "kept"),
+        [[name, f"{100 * score:.2f}", f"{100 * score / scores['teacher']:.1f} %"] for name, score in scores.items()],
+    )
+
+
+def _find(record: Record, name: str) -> ModelCard | None:
+    return next((card for card in record.models if card.name == name), None)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder with GLUE's files")
+    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--student", default="tiny,distil")
+    parser.add_argument("--teacher", default="minilm")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench/tasks"), help="runs, their pages, and tasks.md")
+    parser.add_argument("more", nargs="*", help="after --: more options of distill.run")
+    options = parser.parse_args()
+    for task in options.tasks.split(","):
+        if task not in TASKS:
+            raise unknown_name("task", task, TASKS)
+    return options
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"error: {error}")
