@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from common.errors import UserError, unknown_name
 from distill.layers import MAPS
+from distill.named_numbers import named_texts
 from distill.schedules import Number, Schedule
 from distill.stages import Stage, without
 from distill.terms import TERMS
@@ -60,11 +61,8 @@ def parse_weights(text: str) -> dict[str, Number]:
     2.0
     """
     weights: dict[str, Number] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, number = part.partition("=")
-        if name not in TERMS:
-            raise unknown_name("--loss-weights: loss", name, TERMS)
-        if not equals:
+    for name, number in named_texts("--loss-weights", text, TERMS).items():
+        if number is None:
             raise UserError(f"--loss-weights {text}: expected NAME=NUMBER, separated by commas")
         weights[name] = parse_number(f"--loss-weights {name}", number)
     return weights

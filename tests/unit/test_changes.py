@@ -38,6 +38,7 @@ def test_each_change_goes_where_it_applies() -> None:
         ({"temperature": "1..2..3"}, "--temperature"),
         ({"loss_weights": "sfot=1"}, "soft"),
         ({"loss_weights": "soft"}, "NAME=NUMBER"),
+        ({"loss_weights": "soft=1,soft=2"}, "--loss-weights soft=1,soft=2 names soft twice"),
         ({"loss_weights": "soft=x"}, "--loss-weights soft x: expected a number"),
     ],
 )
