@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from common.errors import UserError
 from common.progress import progress
 from teacher.batches import Batches, sorted_batches
+from teacher.lanes import side_by_side
 from teacher.tasks.base import Encoded, Task
 
 
@@ -80,7 +82,6 @@ def model_inputs(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[st
     return {name: batch[name] for name in names}
 
 
-@torch.inference_mode()
 def predict_logits(
     model: PreTrainedModel,
     prepared: Prepared,
@@ -93,22 +94,32 @@ def predict_logits(
     """Logits (n, outputs) of a whole split in its order, fp32, in evaluation mode; the model's mode is put back.
 
     With a `label` progress is shown.
+
+    Raises:
+        UserError: the split has no examples.
     """
     encoded = prepared.splits[split]
+    batches = sorted_batches(encoded.lengths, batch_size)
+    if not batches:
+        raise UserError(f"the split {split!r} has no examples")
     was_training = model.training
     model.eval()
-    rows: np.ndarray | None = None
-    batches = sorted_batches(encoded.lengths, batch_size)
-    shown = batches if label is None else progress(batches, label, total=len(batches), unit="step")
-    for indices in shown:
-        batch = prepared.task.collate(encoded, list(indices), prepared.pad)
-        inputs = {name: tensor.to(model.device) for name, tensor in model_inputs(model, batch).items()}
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
-            logits = model(**inputs).logits.float().cpu().numpy()
-        if rows is None:
-            rows = np.empty((len(encoded), *logits.shape[1:]), dtype=np.float32)
-        rows[indices] = logits
+    compute = partial(_logits, model, prepared, encoded, precision)
+    found = side_by_side(compute, batches, device=model.device)
+    shown = found if label is None else progress(found, label, total=len(batches), unit="step")
+    rows = np.concatenate(list(shown))
     model.train(was_training)
-    if rows is None:
-        raise UserError(f"the split {split!r} has no examples")
-    return rows
+    ordered = np.empty_like(rows)
+    ordered[np.concatenate(batches)] = rows
+    return ordered
+
+
+@torch.inference_mode()
+def _logits(
+    model: PreTrainedModel, prepared: Prepared, encoded: Encoded, precision: str, indices: np.ndarray
+) -> np.ndarray:
+    """(len(indices), outputs), fp32."""
+    batch = prepared.task.collate(encoded, list(indices), prepared.pad)
+    inputs = {name: tensor.to(model.device) for name, tensor in model_inputs(model, batch).items()}
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
+        return model(**inputs).logits.float().cpu().numpy()

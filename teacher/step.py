@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from common.errors import UserError
 from teacher.batches import Batches
 from teacher.dropout import drawing
+from teacher.lanes import LANES
 
 _lane: contextvars.ContextVar[int] = contextvars.ContextVar("lane", default=0)
 
-LANES = 2
 SMALLEST = 8
 """Examples that a lane should have: below, a batch is not worth cutting."""
 
