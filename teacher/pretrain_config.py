@@ -8,6 +8,7 @@ from transformers import BertConfig
 
 from common.errors import UserError, unknown_name
 from teacher.loop import LoopConfig
+from teacher.maskings import MASKINGS
 from teacher.objectives import OBJECTIVES
 from teacher.tokenizer import POSITIONS
 
@@ -20,6 +21,12 @@ SIZES = {
     "large": (24, 1024),
 }
 """Layers and hidden width; heads are hidden / 64 and the feed-forward part is 4 x hidden wide."""
+
+GENERAL_TEXT = "pydocs"
+"""What domain masking compares with: real text that is there without a network."""
+
+_LATER = ("masking", "masks", "dupe_factor", "general_text", "generator_width")
+"""Options that are younger than finished folders: at their defaults these are not among a folder's settings."""
 
 DEFAULT_STEPS = 2000
 """About five minutes of mini on two cores that have bf16, at the other defaults: 3.4 million tokens of pydocs."""
@@ -34,7 +41,22 @@ class PretrainConfig:
     size: str = "mini"
     """tiny 2/128, mini 4/256, small 4/512, medium 8/512, base 12/768 or large 24/1024 (layers/width)."""
     objective: str = "mlm+nsp"
-    """mlm+nsp: masked pieces and next sentence, as BERT."""
+    """mlm+nsp: masked pieces and next sentence, as BERT; mlm: masked pieces of packed sentences, as RoBERTa; mlm+sop:
+    masked pieces and sentence order, as ALBERT; rtd: replaced pieces, as ELECTRA; ltr: next pieces, left to right.
+    """
+    masking: str = "piece"
+    """What is hidden. piece: any pieces, as BERT; whole-word: all pieces of a word; ngram: one to three words in a row,
+    as ALBERT; frequency: rare pieces more often, as DistilBERT; domain: more often what the corpus has more of than
+    general text has.
+    """
+    masks: str = "dynamic"
+    """dynamic: drawn anew each time an example is served, as RoBERTa; static: drawn once, as BERT."""
+    dupe_factor: int = 10
+    """Times that examples are drawn from the same documents: with static masks always, with dynamic ones at most."""
+    general_text: str | None = None
+    """For --masking domain: what the corpus is compared with, named as --corpus is; pydocs if not given."""
+    generator_width: float = 0.25
+    """For rtd: width of the generator as a share of the model's; 1/4 to 1/2 are the paper's best."""
     steps: int | None = None
     """Optimizer steps; 2000 if neither this nor --minutes is given."""
     minutes: float | None = None
@@ -65,9 +87,15 @@ class PretrainConfig:
     def __post_init__(self) -> None:
         problems = [
             str(unknown_name(option, name, known))
-            for option, name, known in (("--size", self.size, SIZES), ("--objective", self.objective, OBJECTIVES))
+            for option, name, known in (
+                ("--size", self.size, SIZES),
+                ("--objective", self.objective, OBJECTIVES),
+                ("--masking", self.masking, MASKINGS),
+                ("--masks", self.masks, ("dynamic", "static")),
+            )
             if name not in known
         ]
+        problems += self._contradictions()
         if self.steps is not None and self.minutes is not None:
             problems.append("--steps and --minutes contradict each other: give one of them")
         if self.minutes is not None and self.minutes <= 0:
@@ -84,6 +112,30 @@ class PretrainConfig:
             problems.append(str(error))
         if problems:
             raise UserError("; ".join(problems))
+
+    def _contradictions(self) -> list[str]:
+        problems = []
+        if self.objective == "ltr" and (self.masking, self.masks) != ("piece", "dynamic"):
+            problems.append("--objective ltr hides nothing: leave out --masking and --masks")
+        if self.general_text is not None and self.masking != "domain":
+            problems.append("--general-text is what --masking domain compares with: give that too, or leave it out")
+        if self.masking == "domain" and self.compared_with == self.corpus:
+            problems.append(
+                f"--masking domain compares the corpus with other text, and both are {self.corpus}: name another one "
+                "with --general-text"
+            )
+        if self.dupe_factor < 1:
+            problems.append(f"--dupe-factor {self.dupe_factor}: expected at least 1")
+        if not 0 < self.generator_width <= 1:
+            problems.append(f"--generator-width {self.generator_width}: expected a share above 0, up to 1")
+        if self.objective != "rtd" and self.generator_width != PretrainConfig.generator_width:
+            problems.append(f"--generator-width is for --objective rtd: {self.objective} has no generator")
+        return problems
+
+    @property
+    def compared_with(self) -> str:
+        """The general text of domain masking."""
+        return self.general_text or GENERAL_TEXT
 
     @property
     def budget(self) -> int | None:
@@ -106,7 +158,11 @@ class PretrainConfig:
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights, beside the text."""
-        names = {entry.name for entry in dataclasses.fields(PretrainConfig)} - {"resume", "checkpoint_every"}
+        names = {
+            entry.name
+            for entry in dataclasses.fields(PretrainConfig)
+            if entry.name not in _LATER or getattr(self, entry.name) != entry.default
+        } - {"resume", "checkpoint_every"}
         return {name: getattr(self, name) for name in sorted(names)} | {"steps": self.budget}
 
 

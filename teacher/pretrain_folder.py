@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
+from teacher.pretrain_card import card, part_card
 
 DONE = "pretraining.json"
 PLAN = "plan.json"
@@ -92,43 +93,22 @@ def _differences(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
 
 def write_model(
     folder: Path,
-    model: PreTrainedModel,
+    models: Mapping[str, PreTrainedModel],
     tokenizer: PreTrainedTokenizerFast,
     *,
     settings: Mapping[str, Any],
     summary: Mapping[str, Any],
     work: Work,
 ) -> None:
-    """The finished folder, all at once: weights, tokenizer, card, pretraining.json, history.jsonl; then drop `work`."""
+    """The finished folder, all at once: weights, tokenizer, card, pretraining.json, history.jsonl; then drop `work`.
+
+    `models` are by the folder inside it: "" is the one that is wanted, a generator stands beside it.
+    """
     with new_folder(folder) as target:
-        model.save_pretrained(target)
-        tokenizer.save_pretrained(target)
+        for name, model in models.items():
+            model.save_pretrained(target / name)
+            tokenizer.save_pretrained(target / name)
+            write_text(target / name / "README.md", part_card(name, settings) if name else card(settings, summary))
         shutil.copyfile(work.folder / "training" / "history.jsonl", target / "history.jsonl")
-        write_text(target / "README.md", card(settings, summary))
         write_json(target / DONE, {"settings": dict(settings), **summary})
     shutil.rmtree(work.folder)
-
-
-def card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """The model card."""
-    held_out = summary["held_out"]
-    pairs, case = settings["batch_size"] * settings["accumulation"], "cased" if settings["cased"] else "lower case"
-    notes = "".join(f"- {note}\n" for note in summary["notes"])
-    # As JSON in a code span, a corpus name cannot change the page.
-    corpus = json.dumps(summary["corpus"]).replace("`", "'")
-    return f"""# BERT {settings["size"]}, pretrained from random weights
-
-Objective {settings["objective"]} on `{corpus}`: {summary["steps"]:,} steps of {pairs} pairs of at most
-{settings["length"]} pieces, {summary["tokens"]:,} tokens in {summary["seconds"]:.0f} s.
-{summary["parameters"]:,} parameters, {summary["vocabulary"]:,} WordPieces, {case}.
-
-| {held_out["pairs"]:,} pairs of held-out documents | model | without context |
-|---|---|---|
-| loss of masked pieces (nats) | {held_out["mlm_loss"]:.3f} | {summary["unigram_loss"]:.3f} |
-| accuracy of masked pieces | {held_out["mlm_accuracy"]:.3f} | |
-| accuracy of next sentence | {held_out["nsp_accuracy"]:.3f} | {held_out["nsp_majority"]:.3f} |
-
-{notes}
-`AutoModel`, `AutoModelForMaskedLM` and `AutoModelForPreTraining` load it. Positions from {settings["length"]} on were
-never trained. All settings and figures are in pretraining.json, the curves in history.jsonl.
-"""
