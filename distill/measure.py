@@ -71,7 +71,7 @@ def measure_size(model: PreTrainedModel, folder: Path) -> Size:
 
 
 def measure_speed(
-    models: Mapping[str, PreTrainedModel], folders: Mapping[str, Path], *, seconds: float = 45.0
+    models: Mapping[str, PreTrainedModel], folders: Mapping[str, Path], *, seconds: float = 30.0
 ) -> dict[str, Speed]:
     """Latency of all models, interleaved, and the peak memory of each in a process of its own."""
     latency = measure_latency(models, seconds=seconds)
@@ -90,7 +90,7 @@ def measure_latency(
     lengths: Sequence[int] = (16, 128),
     threads: Sequence[int] | None = None,
     precision: str = "fp32",
-    seconds: float = 45.0,
+    seconds: float = 30.0,
 ) -> dict[str, tuple[Latency, ...]]:
     """Milliseconds a forward pass on the CPU, of each model in turn (A B A B ...), so that disturbances meet all alike.
 
