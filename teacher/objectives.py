@@ -18,6 +18,8 @@ class MlmNsp(Objective):
     in the flattened batch; labels (k,), the pieces that stood there; next_labels (batch,), 0 for the next sentence.
     """
 
+    complete = True
+
     def __init__(self, model: BertForPreTraining) -> None:
         super().__init__()
         self.model = model
@@ -29,6 +31,9 @@ class MlmNsp(Objective):
             "mlm": masked_mean(functional.cross_entropy(scores, batch["labels"], reduction="none")),
             "nsp": functional.cross_entropy(relations, batch["next_labels"]),
         }
+
+    def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
+        return {"mlm": len(batch["labels"])}
 
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """fp32 logits: (k, vocabulary) at the masked positions only, and (batch, 2) of the pair."""
