@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
+from teacher.ranks import from_main
 
 DONE = "pretraining.json"
 PLAN = "plan.json"
@@ -23,12 +24,16 @@ class Work:
     folder: Path
 
     def steps(self, decide: Callable[[], int]) -> int:
-        """Steps of the whole run: decided once, and the same after every interruption."""
-        plan = _read(self.folder / PLAN)
-        if plan.get("steps") is None:
-            plan["steps"] = decide()
-            write_json(self.folder / PLAN, plan)
-        return int(plan["steps"])
+        """Steps of the whole run: decided once, and the same after every interruption and in all processes."""
+        steps = from_main(lambda: _read(self.folder / PLAN).get("steps"))
+        if steps is None:
+            decided = decide()
+            steps = from_main(lambda: self._keep(decided))
+        return int(steps)
+
+    def _keep(self, steps: int) -> int:
+        write_json(self.folder / PLAN, _read(self.folder / PLAN) | {"steps": steps})
+        return steps
 
 
 def reusable(folder: Path, identity: Mapping[str, Any], done: str = DONE) -> bool:
@@ -92,19 +97,24 @@ def _differences(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
 
 def write_model(
     folder: Path,
-    model: PreTrainedModel,
+    models: Mapping[str, PreTrainedModel],
     tokenizer: PreTrainedTokenizerFast,
     *,
     settings: Mapping[str, Any],
     summary: Mapping[str, Any],
     work: Work,
 ) -> None:
-    """The finished folder, all at once: weights, tokenizer, card, pretraining.json, history.jsonl; then drop `work`."""
+    """The finished folder, all at once: weights, tokenizer, card, pretraining.json, history.jsonl; then drop `work`.
+
+    `models` are by the folder inside it: "" is the one that is wanted, others stand beside it.
+    """
     with new_folder(folder) as target:
-        model.save_pretrained(target)
-        tokenizer.save_pretrained(target)
+        for name, model in models.items():
+            model.save_pretrained(target / name)
+            tokenizer.save_pretrained(target / name)
         shutil.copyfile(work.folder / "training" / "history.jsonl", target / "history.jsonl")
-        write_text(target / "README.md", card(settings, summary))
+        page = card if settings.get("from") is None else continued_card
+        write_text(target / "README.md", page(settings, summary))
         write_json(target / DONE, {"settings": dict(settings), **summary})
     shutil.rmtree(work.folder)
 
@@ -131,4 +141,34 @@ Objective {settings["objective"]} on `{corpus}`: {summary["steps"]:,} steps of {
 {notes}
 `AutoModel`, `AutoModelForMaskedLM` and `AutoModelForPreTraining` load it. Positions from {settings["length"]} on were
 never trained. All settings and figures are in pretraining.json, the curves in history.jsonl.
+"""
+
+
+def continued_card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    """The model card of one that was pretrained further."""
+    held_out, before = summary["held_out"], summary["held_out_before"]
+    # As JSON in a code span, a name of the user's cannot change the page.
+    corpus, source = (json.dumps(name).replace("`", "'") for name in (summary["corpus"], settings["from"]))
+    rows = "\n".join(
+        f"| {title} | {'' if before is None else f'{before[name]:.3f}'} | {held_out[name]:.3f} |"
+        for title, name in (
+            ("loss of masked pieces (nats)", "mlm_loss"),
+            ("accuracy of masked pieces", "mlm_accuracy"),
+        )
+    )
+    notes = "".join(f"- {note}\n" for note in summary["notes"])
+    return f"""# {Path(str(settings["from"])).name}, pretrained further
+
+From `{source}`, on masked pieces of `{corpus}`: {summary["steps"]:,} steps of
+{settings["batch_size"] * settings["accumulation"]} passages of at most {settings["length"]} pieces,
+{summary["tokens"]:,} tokens in {summary["seconds"]:.0f} s. {summary["parameters"]:,} parameters,
+{summary["vocabulary"]:,} pieces.
+
+| {held_out["masked"]:,} masked pieces of held-out documents | before | after |
+|---|---|---|
+{rows}
+
+{notes}
+`AutoModel` and `AutoModelForMaskedLM` load it. All settings and figures are in pretraining.json, the curves in
+history.jsonl.
 """

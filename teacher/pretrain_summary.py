@@ -1,6 +1,6 @@
 """What a finished pretraining says of itself."""
 
-import math
+import itertools
 from typing import Any
 
 from common.progress import say
@@ -32,11 +32,7 @@ def summarise(
 
 def served_tokens(batches: Batches, count: int) -> int:
     """Real tokens of the first `count` batches."""
-    total = 0
-    for epoch in range(math.ceil(count / batches.steps_per_epoch)):
-        rest = count - epoch * batches.steps_per_epoch
-        total += sum(int(batches.lengths[batch].sum()) for batch in batches.plan(epoch)[:rest])
-    return total
+    return sum(int(batches.lengths[batch].sum()) for batch in itertools.islice(batches.from_batch(0), count))
 
 
 def lessons(held_out: dict[str, float], unigram: float) -> list[str]:
@@ -48,7 +44,7 @@ def lessons(held_out: dict[str, float], unigram: float) -> list[str]:
             f"{unigram:.2f} that piece frequencies alone reach: no context was learned. Train longer; if the curve "
             "stood still, lower --learning-rate"
         )
-    if held_out["nsp_accuracy"] < min(0.99, held_out["nsp_majority"] + 0.01):
+    if "nsp_accuracy" in held_out and held_out["nsp_accuracy"] < min(0.99, held_out["nsp_majority"] + 0.01):
         notes.append(
             f"the accuracy of next sentence on held-out text is {held_out['nsp_accuracy']:.3f}, and the more frequent "
             f"answer alone reaches {held_out['nsp_majority']:.3f}: that is not learned yet"
@@ -59,10 +55,14 @@ def lessons(held_out: dict[str, float], unigram: float) -> list[str]:
 def report(summary: dict[str, Any]) -> None:
     """The closing lines of the command."""
     held_out = summary["held_out"]
+    pairs = (
+        f"next sentence accuracy {held_out['nsp_accuracy']:.3f} (more frequent answer {held_out['nsp_majority']:.3f}); "
+        if "nsp_accuracy" in held_out
+        else ""
+    )
     say(
         f"held out: masked pieces loss {held_out['mlm_loss']:.3f} (frequencies alone {summary['unigram_loss']:.3f}), "
-        f"accuracy {held_out['mlm_accuracy']:.3f}; next sentence accuracy {held_out['nsp_accuracy']:.3f} "
-        f"(more frequent answer {held_out['nsp_majority']:.3f}); {summary['tokens_per_second']:,.0f} tokens a second"
+        f"accuracy {held_out['mlm_accuracy']:.3f}; {pairs}{summary['tokens_per_second']:,.0f} tokens a second"
     )
     for note in summary["notes"]:
         say(f"warning: {note}")
