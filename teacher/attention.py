@@ -71,6 +71,9 @@ def _attention(
     if seen is not None:
         seen.append((query, key, scaling, value))
     if torch.is_grad_enabled() and query.device.type == "cpu" and not options.get("is_causal"):
+        if attention_mask is None and getattr(module, "is_causal", False):
+            # A batch without padding comes without the mask of causal attention too: the fused kernel has its own.
+            attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
         return _plain(query, key, value, attention_mask, scaling, dropout), None
     return sdpa_attention_forward(
         module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, **options

@@ -24,10 +24,10 @@ class CollapseWatch:
 
     Args:
         label: of the run, for the message.
-        unigram: entropy of the pieces' frequencies, in nats.
+        unigram: entropy of the pieces' frequencies, in nats; infinite: not known, nothing is said.
         warm: steps of the warm-up, before which nothing is expected.
         rate: the peak of the learning rate.
-        term: the loss to watch.
+        term: the loss to watch, that of predicted pieces.
     """
 
     def __init__(self, label: str, *, unigram: float, warm: int, rate: float, term: str = "mlm") -> None:
@@ -49,7 +49,7 @@ class CollapseWatch:
 
     def _message(self, step: int, loss: float) -> str:
         return (
-            f"collapsed to piece frequencies: at step {step:,} the loss of masked pieces stands still at {loss:.2f}, "
+            f"collapsed to piece frequencies: at step {step:,} the loss {self._term!r} stands still at {loss:.2f}, "
             f"and frequencies alone, without any context, give {self._unigram:.2f}. The peak rate is too high for the "
             f"batch: stop it (Ctrl-C) and start anew with a lower --learning-rate (now {self._rate:g}; try a third), a "
             "longer --warmup, or a larger --batch-size or --accumulation"

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
@@ -16,8 +15,8 @@ from common.masked import MASKED_HEADS, masked_logits
 from common.progress import say
 from teacher.batches import on_full_rows
 from teacher.hub import offline_if_unreachable
-from teacher.loop import Objective
-from teacher.objectives import masked_mean
+from teacher.masked_language import Mlm
+from teacher.pretrain_objective import at_positions
 from teacher.sources import explain, read_config, read_tokenizer, resolve
 
 OFFSET_POSITIONS = ("roberta", "xlm-roberta")
@@ -38,19 +37,42 @@ class Continued:
     notes: tuple[str, ...]
     """What the user should know, a sentence each."""
 
+    def objective(self, dropout: float) -> "MaskedPieces":
+        """What is trained, with that share of dropout; the configuration keeps its own, for fine-tuning."""
+        for module in self.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = dropout
+        return MaskedPieces(self.model)
 
-def load_continued(source: str, seed: int) -> Continued:
+    def with_pooler(self, model: PreTrainedModel) -> PreTrainedModel:
+        """`model`, trained, as it is to be written."""
+        if self.pooler is not None:
+            cast(Any, model.base_model).pooler = self.pooler
+        return model
+
+
+def load_continued(source: str, seed: int, length: int) -> Continued:
     """The encoder at `source`: minilm, a model folder or a hub id; what its head lacks is drawn from `seed`.
 
     Raises:
-        UserError: not loadable, a family without a known head, weights of the encoder missing, no mask token.
+        UserError: not loadable, a family without a known head, weights of the encoder missing, a tokenizer without a
+        mask token, or positions for less than `length` pieces.
     """
     where = resolve(source)
     if Path(where).is_dir():
-        return _load(source, where, seed)
-    say(f"loading {where} from the hub, or from its cache")
-    with offline_if_unreachable():
-        return _load(source, where, seed)
+        start = _load(source, where, seed)
+    else:
+        say(f"loading {where} from the hub, or from its cache")
+        with offline_if_unreachable():
+            start = _load(source, where, seed)
+    room = longest_input(start.model)
+    if length > room:
+        raise UserError(
+            f"inputs of {length} pieces: {source} has positions for {room}, give a --length of at most that"
+        )
+    for note in start.notes:
+        say(f"note: {note}")
+    return start
 
 
 def _load(source: str, where: str, seed: int) -> Continued:
@@ -69,8 +91,7 @@ def _load(source: str, where: str, seed: int) -> Continued:
             raise UserError(f"--from {source}: weights are missing or of another shape: {', '.join(names[:3])}")
         pooler = _pooler(where)
     tokenizer: Any = read_tokenizer(where, model)
-    if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None or not tokenizer.is_fast:
-        raise UserError(f"--from {source}: its tokenizer has no mask token, no padding token or no tokenizer.json")
+    _check_tokenizer(source, tokenizer)
     if hasattr(model.base_model, "pooler"):
         model.base_model.pooler = None
     return Continued(
@@ -80,6 +101,17 @@ def _load(source: str, where: str, seed: int) -> Continued:
         new_head=bool(missing),
         notes=_notes(source, missing, found["unexpected_keys"]),
     )
+
+
+def _check_tokenizer(source: str, tokenizer: Any) -> None:
+    """Raise UserError unless it is one of BERT's kind: a mask token, and one token each before and after a text."""
+    ids = tokenizer("a")["input_ids"]
+    framed = len(ids) > 2 and (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+    if None in (tokenizer.mask_token_id, tokenizer.pad_token_id) or not (framed and tokenizer.is_fast):
+        raise UserError(
+            f"--from {source}: its tokenizer is none of an encoder (with mask, padding, start and end tokens, as "
+            "tokenizer.json)"
+        )
 
 
 def _read(where: str, kind: Any) -> tuple[Any, dict[str, Any]]:
@@ -115,63 +147,21 @@ def _first_position(model: PreTrainedModel) -> int:
     return int(model.config.pad_token_id or 0) + 1 if model.config.model_type in OFFSET_POSITIONS else 0
 
 
-def set_dropout(model: PreTrainedModel, share: float) -> None:
-    """Dropout of every layer, attention included; the configuration keeps its own for fine-tuning."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = share
+class MaskedPieces(Mlm):
+    """`Mlm` with the family's own head. Of one segment, so segments are not given to the model; padded on the right."""
 
-
-class MaskedPieces(Objective):
-    """Masked language modelling with the family's own head, projecting masked positions only.
-
-    A batch has input_ids, attention_mask (batch, length), padded on the right; positions (k,), places of the masked
-    pieces in the flattened batch; labels (k,), the pieces that stood there. One segment, so segments need not be given.
-    """
-
-    complete = True
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
-        self.weights = {"mlm": 1.0}
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
         self._first = _first_position(model)
 
-    def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        losses = functional.cross_entropy(self.logits(batch), batch["labels"], reduction="none")
-        return {"mlm": masked_mean(losses)}
-
-    def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
-        return {"mlm": len(batch["labels"])}
-
     def logits(self, batch: dict[str, Tensor]) -> Tensor:
-        """fp32 logits (k, vocabulary) at the masked positions."""
+        """fp32 logits (k, vocabulary) at the masked positions only."""
         inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
         if self._first:
             inputs["position_ids"] = self._positions(batch["attention_mask"])
-        states = self.model.base_model(**inputs).last_hidden_state
-        masked = states.flatten(0, 1).index_select(0, batch["positions"])
+        masked = at_positions(self.model.base_model(**inputs).last_hidden_state, batch["positions"])
         return on_full_rows(partial(masked_logits, self.model), masked).float()
 
     def _positions(self, mask: Tensor) -> Tensor:
         """RoBERTa's, but from the mask: a masked piece may have been replaced by the padding's."""
         return mask * torch.arange(1, mask.shape[1] + 1, device=mask.device) + (self._first - 1)
-
-
-@torch.inference_mode()
-def evaluate_masked(objective: MaskedPieces, batches: Iterable[dict[str, Tensor]], precision: str) -> dict[str, float]:
-    """Held-out figures over all masked pieces: mlm_loss (nats), mlm_accuracy, and masked, their number."""
-    loss = right = 0.0
-    masked = 0
-    device = objective.model.device
-    was_training = objective.training
-    objective.eval()
-    for batch in batches:
-        batch = {name: tensor.to(device) for name, tensor in batch.items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            scores = objective.logits(batch)
-        loss += float(functional.cross_entropy(scores, batch["labels"], reduction="sum"))
-        right += int((scores.argmax(dim=-1) == batch["labels"]).sum())
-        masked += len(scores)
-    objective.train(was_training)
-    return {"mlm_loss": loss / max(1, masked), "mlm_accuracy": right / max(1, masked), "masked": masked}

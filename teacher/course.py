@@ -6,9 +6,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-
-from transformers import PreTrainedModel
+from typing import TypeVar
 
 from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
@@ -60,7 +58,6 @@ def run_course(
     steps: int,
     work: Work,
     *,
-    label: str,
     unigram: float,
     figures: Figures,
 ) -> Outcome:
@@ -72,12 +69,19 @@ def run_course(
         batches: what on, in all phases.
         steps: how long.
         work: folder of the run.
-        label: for progress and messages.
         unigram: entropy of the pieces' frequencies, in nats.
         figures: names that end in _loss or _accuracy go to the history.
     """
-    warm = round(config.schedule.warmup * steps)
-    watch = CollapseWatch(label, unigram=unigram, warm=warm, rate=config.peak)
+    label = f"pretrain {config.size if config.start.source is None else Path(config.start.source).name}"
+    # What is predicted where rare pieces are hidden more often is less even than the text.
+    even = config.masking not in ("frequency", "domain")
+    watch = CollapseWatch(
+        label,
+        unigram=unigram if even else math.inf,
+        warm=round(config.schedule.warmup * steps),
+        rate=config.peak,
+        term=next(iter(objective.weights)),
+    )
     with _listening(watch, config.schedule.tensorboard) as listen:
         return train(
             objective,
@@ -119,13 +123,3 @@ def best_of(objective: Trained, outcome: Outcome, work: Work) -> Trained | None:
     best = copy.deepcopy(objective)
     Checkpoints(work.folder / "training", best, None).load_best()
     return best
-
-
-def kept(outcome: Outcome, best: Any) -> dict[str, Any]:
-    """What the summary says about it."""
-    return {} if best is None else {"best_step": outcome.selected_step, "best_loss": -(outcome.selected_value or 0.0)}
-
-
-def models_of(last: PreTrainedModel, best: PreTrainedModel | None) -> dict[str, PreTrainedModel]:
-    """Models by their folder inside the written one."""
-    return {"": last} if best is None else {"": last, "best": best}

@@ -1,4 +1,4 @@
-"""Dropout whose draws are a function of seed, step and part of the batch, and cost little.
+"""Dropout, and numbers to sample with, whose draws are a function of seed, step and part of the batch, and cost little.
 
 torch draws one uniform number a unit, from one generator that all threads share: a fifth of a training step on a CPU,
 and in an order that two threads do not keep. Here sixteen random bits decide about a unit, from a stream that is keyed
@@ -59,6 +59,14 @@ def drop(states: Tensor, share: float) -> Tensor:
     dropped = round(share * _LEVELS)
     kept = (bits[: states.numel()] >= dropped - _LEVELS // 2).view(states.shape)
     return states * (kept.to(states.dtype) * (_LEVELS / (_LEVELS - dropped)))
+
+
+def uniforms(count: int, device: torch.device) -> Tensor:
+    """Uniform fp32 numbers of [0, 1] from the stream, else from torch's generator."""
+    stream = _stream.get()
+    if stream is None:
+        return torch.rand(count, device=device)
+    return torch.from_numpy(stream.random_raw(count) / 2.0**64).to(device, torch.float32)
 
 
 class KeyedDropout(nn.Dropout):

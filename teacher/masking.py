@@ -44,11 +44,13 @@ def mask_pieces(
     mask: int,
     vocabulary: int,
     max_predictions: int,
+    weights: np.ndarray | None = None,
 ) -> Masked:
     """Choose pieces to predict and replace them: 80 % by [MASK], 10 % kept, 10 % by any piece of the vocabulary.
 
     `ids` are (batch, length) padded pieces, not changed; `candidates` (batch, length) is True for pieces that may be
-    chosen: no specials, no padding; `lengths` (batch,) counts the pieces of each sequence, specials included.
+    chosen: no specials, no padding; `lengths` (batch,) counts the pieces of each sequence, specials included. With
+    `weights` (vocabulary,) the pieces of a sequence are drawn without replacement, each with odds of its weight.
 
     A pure function of its arguments and of the generator's state. Drawn anew each time an example is served it is
     RoBERTa's dynamic masking (arXiv 1907.11692), with the choice of BERT (arXiv 1810.04805, section 3.1, appendix A.1).
@@ -61,14 +63,27 @@ def mask_pieces(
     >>> masked.ids.tolist()  # the first was kept, the second hidden
     [[2, 10, 11, 12, 13, 4, 15, 16, 17, 3]]
     """
-    scores = rng.random(ids.shape, dtype=np.float32)
-    scores[~candidates] = 2.0
+    if weights is None:
+        scores = rng.random(ids.shape, dtype=np.float32)
+    else:
+        candidates = candidates & (weights[ids] > 0)
+        scores = _clocks(ids, np.where(weights > 0, weights, 1.0), rng)
+    scores[~candidates] = np.inf
     counts = np.minimum(prediction_count(lengths, max_predictions), candidates.sum(axis=1))
     # The row's counts-th smallest score is the bar below which a piece is chosen; equal scores have odds of 2^-24 and
     # would only choose one piece more.
     bars = np.take_along_axis(np.sort(scores, axis=1), np.maximum(counts - 1, 0)[:, None], axis=1)
     positions = np.flatnonzero((scores <= bars) & candidates)
-    return _replaced(ids, positions, rng, mask=mask, vocabulary=vocabulary)
+    return replace_pieces(ids, positions, rng, mask=mask, vocabulary=vocabulary)
+
+
+def _clocks(ids: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """When the exponential clock of each piece rings, its rate being the weight.
+
+    The first of several to ring is i with probability w_i / sum(w), the next ones likewise among the rest: so the n
+    smallest times are n draws without replacement.
+    """
+    return rng.exponential(size=ids.shape) / weights[ids]
 
 
 def frequency_weights(counts: np.ndarray, specials: Sequence[int]) -> np.ndarray:
@@ -93,17 +108,15 @@ def mask_by_weight(
     padding piece too; `real` is the count of real pieces, specials included. n = ceil(0.15 x real), or all that have
     a weight where those are fewer. A sequence may have many of them or none, as in DistilBERT's released code.
     """
-    odds = weights[ids.reshape(-1)]
-    candidates = np.flatnonzero(odds)
+    pieces = ids.reshape(-1)
+    candidates = np.flatnonzero(weights[pieces])
     count = min(math.ceil(SHARE * real), len(candidates))
-    # The first of several exponential clocks to ring, with rates w, is i with probability w_i / sum(w); the next ones
-    # likewise among the rest: so the n smallest times are n draws without replacement.
-    times = rng.exponential(size=len(candidates)) / odds[candidates]
+    times = _clocks(pieces[candidates], weights, rng)
     positions = np.sort(candidates[np.argsort(times, kind="stable")[:count]])
-    return _replaced(ids, positions, rng, mask=mask, vocabulary=vocabulary)
+    return replace_pieces(ids, positions, rng, mask=mask, vocabulary=vocabulary)
 
 
-def _replaced(
+def replace_pieces(
     ids: np.ndarray, positions: np.ndarray, rng: np.random.Generator, *, mask: int, vocabulary: int
 ) -> Masked:
     """80 % of `positions` become [MASK], 10 % stay, 10 % become any piece of the vocabulary."""

@@ -1,33 +1,31 @@
 """Pretrain an encoder from random weights, or one further: `python -m teacher.pretrain --corpus pydocs --out DIR`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from common.command import run_command
 from common.progress import say
 from teacher.attention import use_training_attention
-from teacher.batches import Batches
+from teacher.continued import Continued, load_continued
 from teacher.corpus import Corpus, load_corpus
-from teacher.course import best_of, kept, models_of, phased, run_course, steps_in
-from teacher.loop import resolve_precision
-from teacher.objectives import OBJECTIVES, evaluate_pretraining, fresh_bert
-from teacher.pairs import Pairs
+from teacher.course import best_of, run_course, steps_in
+from teacher.loop import Outcome, resolve_precision
+from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import (
-    PretrainData,
-    held_out_batches,
-    prepare_data,
-    training_batches,
-    training_pairs,
-    unigram_loss,
-)
+from teacher.pretrain_data import unigram_loss
 from teacher.pretrain_folder import Work, open_work, reusable, write_model
-from teacher.pretrain_further import identity, pretrain_further
+from teacher.pretrain_material import Material, gather
+from teacher.pretrain_objective import PretrainObjective
 from teacher.pretrain_summary import report, summarise
 from teacher.ranks import from_main, main_first, ranks
 from teacher.recompute import recompute_activations
 from teacher.scalars import writer_class
+from teacher.sources import weights_identity
+from teacher.vocabulary import extend_embeddings
 
 DROPOUT = 0.1
 """In the written model, for fine-tuning."""
@@ -41,95 +39,122 @@ EXAMPLES = """
 
 
 def pretrain(config: PretrainConfig, folder: Path) -> Path:
-    """Pretrain, and write `folder`: a model that AutoModel, AutoModelForMaskedLM and AutoModelForPreTraining load.
+    """Pretrain, and write `folder`: a model that transformers' Auto classes load.
 
     A finished `folder` of equal settings and text is left as it is. While it runs, everything is in FOLDER-unfinished.
 
     Raises:
-        UserError: `folder` holds something else; too little text; a vocabulary smaller than the alphabet.
+        UserError: `folder` holds something else; too little text; a vocabulary smaller than the alphabet; no model to
+        go on from, or inputs longer than its positions.
     """
     ranks()
     if config.schedule.tensorboard is not None:
         writer_class()
     corpus = load_corpus(config.corpus)
+    general = load_corpus(config.compared_with) if config.masking == "domain" else None
     settings = config.settings() | {"corpus_fingerprint": corpus.fingerprint()}
+    if general is not None:
+        settings["general_fingerprint"] = general.fingerprint()
     if config.start.source is not None:
-        settings["from_weights"] = identity(config.start.source)
+        settings["from_weights"] = weights_identity(config.start.source)
     if from_main(lambda: reusable(folder, settings)):
         say(f"{folder} is pretrained with these settings already: reused. For another one choose another --out")
         return folder
     work = from_main(lambda: open_work(folder, settings, resume=config.resume))
-    if config.start.source is not None:
-        pretrain_further(config, corpus, work, settings, folder)
-    else:
-        _from_nothing(config, corpus, work, settings, folder)
+    start = None if config.start.source is None else load_continued(config.start.source, config.seed, config.longest)
+    material = main_first(
+        lambda: gather(config, corpus, general, work.folder / "data", None if start is None else start.tokenizer)
+    )
+    _learn(config, corpus, material, start, settings, work, folder)
     # The others go on only when the folder is there.
     ranks().wait_for_everyone()
     return folder
 
 
-def _from_nothing(config: PretrainConfig, corpus: Corpus, work: Work, settings: dict[str, Any], folder: Path) -> None:
-    data = main_first(lambda: _data(config, corpus, work))
-    precision = resolve_precision(config.precision)
-    model = fresh_bert(bert_config(config, len(data.tokenizer)), config.seed)
-    use_training_attention(model)
-    if config.schedule.activation_checkpointing:
-        recompute_activations(model)
-    objective = OBJECTIVES[config.objective](model)
+def _learn(
+    config: PretrainConfig,
+    corpus: Corpus,
+    material: Material,
+    start: Continued | None,
+    settings: dict[str, Any],
+    work: Work,
+    folder: Path,
+) -> None:
+    """Train, and write the finished folder."""
+    data, precision = material.data, resolve_precision(config.precision)
+    # Before anything is trained, since there may be no example in what is held out.
+    held_out = list(material.held_out())
+    objective = _objective(config, material, start)
 
     def figures() -> dict[str, float]:
-        held_out = held_out_batches(data, length=config.longest, seed=config.seed)
         return evaluate_pretraining(objective, held_out, precision)
 
-    steps = work.steps(
-        lambda: config.budget or steps_in(config, objective, lambda trial: _batches(config, data, trial)[0])
-    )
-    batches, pairs = _batches(config, data, steps)
-    label = f"pretrain {config.size}"
-    outcome = run_course(
-        config, objective, batches, steps, work, label=label, unigram=unigram_loss(data.learned), figures=figures
-    )
+    before = None if start is None or start.new_head else figures()
+    steps = work.steps(lambda: config.budget or steps_in(config, objective, lambda trial: material.batches(trial)[0]))
+    batches, examples = material.batches(steps)
+    unigram = unigram_loss(data.learned)
+    outcome = run_course(config, objective, batches, steps, work, unigram=unigram, figures=figures)
     if not ranks().is_main_process:
         return
     best = best_of(objective, outcome, work)
     summary = summarise(data, batches, outcome, figures(), accumulation=config.accumulation) | {
         "precision": precision,
-        "parameters": model.num_parameters(),
-        "random_pair_share": pairs.random_share,
+        "parameters": objective.model.num_parameters(),
+        **material.shares(examples),
         "corpus": corpus.name,
         "sources": corpus.sources,
-        **kept(outcome, best),
     }
     report(summary)
-    models = models_of(model, None if best is None else best.model)
-    for written in models.values():
-        written.config.update({"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT})
+    summary |= _of_start(start, before, summary["notes"]) | _of_best(best, outcome)
+    finish = _finisher(start)
+    models = {name: finish(model) for name, model in objective.models.items()}
+    if best is not None:
+        models |= {f"best/{name}".rstrip("/"): finish(model) for name, model in best.models.items()}
     write_model(folder, models, data.tokenizer, settings=settings, summary=summary, work=work)
 
 
-def _data(config: PretrainConfig, corpus: Corpus, work: Work) -> PretrainData:
-    data = prepare_data(
-        corpus,
-        work.folder / "data",
-        vocabulary=config.vocabulary,
-        cased=config.cased,
-        seed=config.seed,
-        enough=None if config.budget is None else config.budget * config.pairs_a_step * config.longest,
-    )
-    for note in corpus.notes():
-        say(note)
-    return data
+def _objective(config: PretrainConfig, material: Material, start: Continued | None) -> PretrainObjective:
+    """With its first weights."""
+    tokenizer = material.data.tokenizer
+    objective: PretrainObjective
+    if start is None:
+        shape = bert_config(config, len(tokenizer))
+        objective = OBJECTIVES[config.objective].fresh(shape, config.seed, generator_width=config.generator_width)
+    else:
+        extend_embeddings(start.model, start.tokenizer, tokenizer)
+        objective = start.objective(config.dropout)
+    for model in objective.models.values():
+        use_training_attention(model)
+        if config.schedule.activation_checkpointing:
+            recompute_activations(model)
+    return objective
 
 
-def _batches(config: PretrainConfig, data: PretrainData, steps: int) -> tuple[Batches, Pairs]:
-    """Those of all phases, and the pairs of the first."""
-    drawn: list[Pairs] = []
+def _of_start(start: Continued | None, before: dict[str, float] | None, notes: list[str]) -> dict[str, Any]:
+    """What the summary says about the model that was gone on from."""
+    if start is None:
+        return {}
+    return {"held_out_before": before, "new_head": start.new_head, "notes": [*start.notes, *notes]}
 
-    def draw(length: int, wanted: int) -> Batches:
-        drawn.append(training_pairs(data, length=length, seed=config.seed, wanted=wanted))
-        return training_batches(data, drawn[-1], batch_size=config.batch_size, length=length, seed=config.seed)
 
-    return phased(config, steps, draw), drawn[0]
+def _of_best(best: PretrainObjective | None, outcome: Outcome) -> dict[str, Any]:
+    """What the summary says about weights that were better than the last."""
+    if best is None:
+        return {}
+    say(f"the weights of step {outcome.selected_step:,} were better on held-out text: they are in the folder best")
+    return {"best_step": outcome.selected_step, "best_loss": -(outcome.selected_value or 0.0)}
+
+
+def _finisher(start: Continued | None) -> Callable[[PreTrainedModel], PreTrainedModel]:
+    """What a model is given before it is written."""
+    if start is not None:
+        return start.with_pooler
+
+    def with_dropout(model: PreTrainedModel) -> PreTrainedModel:
+        model.config.update({"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT})
+        return model
+
+    return with_dropout
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from transformers import BertConfig
 
 from common.errors import UserError, unknown_name
 from teacher.loop import LoopConfig
+from teacher.maskings import MASKINGS
 from teacher.objectives import OBJECTIVES
-from teacher.pretrain_options import ScheduleOptions, ShapeOptions, StartOptions
+from teacher.pretrain_options import ScheduleOptions, ShapeOptions, StartOptions, changed
 from teacher.tokenizer import POSITIONS
 
 SIZES = {
@@ -23,13 +24,17 @@ SIZES = {
 }
 """Layers and hidden width; heads are hidden / 64 and the feed-forward part is 4 x hidden wide."""
 
+GENERAL_TEXT = "pydocs"
+"""What domain masking compares with: real text that is there without a network."""
+
+_LATER = ("masking", "masks", "dupe_factor", "general_text", "generator_width")
+"""Options that are younger than finished folders: at their defaults these are not among a folder's settings."""
+
 DEFAULT_STEPS = 2000
 """About five minutes of mini on two cores that have bf16, at the other defaults: 3.4 million tokens of pydocs."""
 
 
 _GROUPS = ("start", "shape", "schedule")
-_WITHOUT_EFFECT = ("activation_checkpointing", "tensorboard")
-"""On what is learned."""
 
 RATE, CONTINUED_RATE = 1e-3, 1e-4
 """Peak rates, from random weights and for an encoder that has learned already."""
@@ -44,7 +49,22 @@ class PretrainConfig:
     size: str = "mini"
     """tiny 2/128, mini 4/256, small 4/512, medium 8/512, base 12/768 or large 24/1024 (layers/width)."""
     objective: str = "mlm+nsp"
-    """mlm+nsp: masked pieces and next sentence, as BERT."""
+    """mlm+nsp: masked pieces and next sentence, as BERT; mlm: masked pieces of packed sentences, as RoBERTa; mlm+sop:
+    masked pieces and sentence order, as ALBERT; rtd: replaced pieces, as ELECTRA; ltr: next pieces, left to right.
+    """
+    masking: str = "piece"
+    """What is hidden. piece: any pieces, as BERT; whole-word: all pieces of a word; ngram: one to three words in a row,
+    as ALBERT; frequency: rare pieces more often, as DistilBERT; domain: more often what the corpus has more of than
+    general text has.
+    """
+    masks: str = "dynamic"
+    """dynamic: drawn anew each time an example is served, as RoBERTa; static: drawn once, as BERT."""
+    dupe_factor: int = 10
+    """Times that examples are drawn from the same documents: with static masks always, with dynamic ones at most."""
+    general_text: str | None = None
+    """For --masking domain: what the corpus is compared with, named as --corpus is; pydocs if not given."""
+    generator_width: float = 0.25
+    """For rtd: width of the generator as a share of the model's; 1/4 to 1/2 are the paper's best."""
     steps: int | None = None
     """Optimizer steps; 2000 if neither this nor --minutes is given."""
     minutes: float | None = None
@@ -77,11 +97,15 @@ class PretrainConfig:
     schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
 
     def __post_init__(self) -> None:
-        names: list[tuple[str, str, Collection[str]]] = [("--size", self.size, SIZES)]
-        if self.start.source is None:
-            names.append(("--objective", self.objective, OBJECTIVES))
+        names: list[tuple[str, str, Collection[str]]] = [
+            ("--size", self.size, SIZES),
+            ("--objective", self.objective, OBJECTIVES),
+            ("--masking", self.masking, MASKINGS),
+            ("--masks", self.masks, ("dynamic", "static")),
+        ]
         problems = [str(unknown_name(option, name, known)) for option, name, known in names if name not in known]
-        problems += self._continued_problems() + self.start.problems() + self.schedule.problems(self.length)
+        problems += self._contradictions() + self._continued_problems() + self.start.problems()
+        problems += self.schedule.problems(self.length)
         if self.size in SIZES:
             problems += self.shape.problems(SIZES[self.size][1])
         if self.steps is not None and self.minutes is not None:
@@ -100,6 +124,30 @@ class PretrainConfig:
             problems.append(str(error))
         if problems:
             raise UserError("; ".join(problems))
+
+    def _contradictions(self) -> list[str]:
+        problems = []
+        if self.objective == "ltr" and (self.masking, self.masks) != ("piece", "dynamic"):
+            problems.append("--objective ltr hides nothing: leave out --masking and --masks")
+        if self.general_text is not None and self.masking != "domain":
+            problems.append("--general-text is what --masking domain compares with: give that too, or leave it out")
+        if self.masking == "domain" and self.compared_with == self.corpus:
+            problems.append(
+                f"--masking domain compares the corpus with other text, and both are {self.corpus}: name another one "
+                "with --general-text"
+            )
+        if self.dupe_factor < 1:
+            problems.append(f"--dupe-factor {self.dupe_factor}: expected at least 1")
+        if not 0 < self.generator_width <= 1:
+            problems.append(f"--generator-width {self.generator_width}: expected a share above 0, up to 1")
+        if self.objective != "rtd" and self.generator_width != PretrainConfig.generator_width:
+            problems.append(f"--generator-width is for --objective rtd: {self.objective} has no generator")
+        return problems
+
+    @property
+    def compared_with(self) -> str:
+        """The general text of domain masking."""
+        return self.general_text or GENERAL_TEXT
 
     def _continued_problems(self) -> list[str]:
         """Options that contradict --from."""
@@ -153,19 +201,13 @@ class PretrainConfig:
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights, beside the text."""
-        names = {entry.name for entry in dataclasses.fields(PretrainConfig)} - {"resume", "checkpoint_every", *_GROUPS}
+        names = {
+            entry.name
+            for entry in dataclasses.fields(PretrainConfig)
+            if entry.name not in _LATER or getattr(self, entry.name) != entry.default
+        } - {"resume", "checkpoint_every", *_GROUPS}
         own = {name: getattr(self, name) for name in sorted(names)}
-        return own | {"steps": self.budget, "learning_rate": self.peak} | self._group_settings()
-
-    def _group_settings(self) -> dict[str, Any]:
-        """Of the groups what differs from the defaults: folders that were written before there were any stay valid."""
-        found = {}
-        for group in (self.start, self.shape, self.schedule):
-            for entry in dataclasses.fields(group):
-                value = getattr(group, entry.name)
-                if value != entry.default and entry.name not in _WITHOUT_EFFECT:
-                    found["from" if entry.name == "source" else entry.name] = value
-        return found
+        return own | {"steps": self.budget, "learning_rate": self.peak} | changed(self.start, self.shape, self.schedule)
 
 
 def bert_config(config: PretrainConfig, vocabulary: int) -> BertConfig:

@@ -16,10 +16,12 @@ from common.errors import UserError
 from common.files import new_folder
 from common.progress import say
 from teacher.batches import Batches, sorted_batches
-from teacher.masking import SHARE, mask_pieces
-from teacher.pairs import Pairs, draw_pairs, pad_pairs
+from teacher.examples import Examples, draw_examples, pad_examples
+from teacher.masking import SHARE
+from teacher.maskings import PIECES, Masks, hide
+from teacher.pairs import Pairs
 from teacher.pieces import Pieces, encode_documents
-from teacher.tokenizer import SPECIALS, train_wordpiece
+from teacher.tokenizer import train_wordpiece
 
 Documents = Sequence[Sequence[str]]
 
@@ -31,9 +33,6 @@ HELD_OUT = 0.015
 
 MOST_HELD_OUT = 1000
 """Documents; and pairs of them that are evaluated."""
-
-PASSES = 10
-"""At most so many times are pairs drawn anew from the same documents (dupe_factor of BERT's released code)."""
 
 _MASKS, _HELD_OUT_MASKS = 1, 2
 """Keep the streams of random numbers apart from each other and from that of the batches."""
@@ -116,60 +115,70 @@ def _sample(documents: Documents) -> Iterator[str]:
             return
 
 
-def training_pairs(data: PretrainData, *, length: int, seed: int, wanted: int) -> Pairs:
-    """At least `wanted` pairs, drawn in as many passes over the documents as that takes, but no more than PASSES."""
-    once = draw_pairs(data.learned, length=length, seed=seed)
-    passes = min(PASSES, math.ceil(wanted / len(once)))
-    return once if passes <= 1 else draw_pairs(data.learned, length=length, seed=seed, passes=passes)
+def training_batches(
+    data: PretrainData,
+    examples: Examples,
+    *,
+    batch_size: int,
+    length: int,
+    seed: int,
+    masks: Masks | None = PIECES,
+) -> Batches:
+    """What the loop draws from; what is hidden follows from seed and step, so that a resumed run draws the same."""
 
+    def collate_step(indices: Sequence[int], step: int) -> dict[str, Tensor]:
+        rng = np.random.default_rng((seed, step, _MASKS))
+        return collate(data.learned, examples, indices, data.tokenizer, rng, length, masks=masks, seed=seed)
 
-def training_batches(data: PretrainData, pairs: Pairs, *, batch_size: int, length: int, seed: int) -> Batches:
-    """What the loop draws from; the masks follow from seed and step, so that a resumed run draws the same."""
-    return Batches(
-        lengths=pairs.lengths,
-        batch_size=batch_size,
-        seed=seed,
-        collate=lambda indices, step: collate(
-            data.learned, pairs, indices, data.tokenizer, np.random.default_rng((seed, step, _MASKS)), length
-        ),
-    )
+    return Batches(lengths=examples.lengths, batch_size=batch_size, seed=seed, collate=collate_step)
 
 
 def held_out_batches(
-    data: PretrainData, *, length: int, seed: int, batch_size: int = 64
+    data: PretrainData, *, length: int, seed: int, batch_size: int = 64, kind: str = "nsp", masks: Masks | None = PIECES
 ) -> Iterator[dict[str, Tensor]]:
-    """Pairs of held-out documents, always with the same masks."""
-    pairs = draw_pairs(data.held_out, length=length, seed=seed)
+    """Examples of a kind from held-out documents, always with the same masks."""
+    examples = draw_examples(data.held_out, kind, length=length, seed=seed, wanted=1)
     rng = np.random.default_rng((seed, _HELD_OUT_MASKS))
-    chosen = rng.permutation(len(pairs))[:MOST_HELD_OUT]
-    for places in sorted_batches(pairs.lengths[chosen], batch_size):
-        yield collate(data.held_out, pairs, chosen[places], data.tokenizer, rng, length)
+    chosen = rng.permutation(len(examples))[:MOST_HELD_OUT]
+    for places in sorted_batches(examples.lengths[chosen], batch_size):
+        yield collate(data.held_out, examples, chosen[places], data.tokenizer, rng, length, masks=masks)
 
 
 def collate(
     pieces: Pieces,
-    pairs: Pairs,
+    examples: Examples,
     indices: Sequence[int] | np.ndarray,
     tokenizer: PreTrainedTokenizerFast,
     rng: np.random.Generator,
     length: int,
+    *,
+    masks: Masks | None = PIECES,
+    seed: int = 0,
 ) -> dict[str, Tensor]:
-    """The chosen pairs, padded and masked, as a batch of `teacher.objectives.MlmNsp`."""
-    pad, cls, sep, mask = (SPECIALS.index(name) for name in ("[PAD]", "[CLS]", "[SEP]", "[MASK]"))
-    ids, segments, lengths = pad_pairs(pieces, pairs, indices, cls=cls, sep=sep, pad=pad)
-    candidates = (ids != pad) & (ids != cls) & (ids != sep)
-    masked = mask_pieces(
-        ids, candidates, lengths, rng, mask=mask, vocabulary=len(tokenizer), max_predictions=math.ceil(SHARE * length)
-    )
+    """The chosen examples, padded and masked (None: nothing is hidden), as a batch of `teacher.objectives`.
+
+    `seed` is that of static masks; others are drawn from `rng`.
+    """
+    cls, sep, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    ids, segments, lengths = pad_examples(pieces, examples, indices, cls=cls, sep=sep, pad=pad)
     real = (np.arange(ids.shape[1]) < lengths[:, None]).astype(np.int64)
-    arrays = {
-        "input_ids": masked.ids,
-        "attention_mask": real,
-        "token_type_ids": segments,
-        "positions": masked.positions,
-        "labels": masked.labels,
-        "next_labels": pairs.labels[np.asarray(indices)],
-    }
+    arrays = {"input_ids": ids, "attention_mask": real, "token_type_ids": segments}
+    if masks is not None:
+        masked = hide(
+            masks,
+            ids,
+            (ids != pad) & (ids != cls) & (ids != sep),
+            lengths,
+            indices,
+            rng=rng,
+            seed=seed,
+            mask=tokenizer.mask_token_id,
+            vocabulary=len(tokenizer),
+            max_predictions=math.ceil(SHARE * length),
+        )
+        arrays |= {"input_ids": masked.ids, "positions": masked.positions, "labels": masked.labels}
+    if isinstance(examples, Pairs):
+        arrays["next_labels"] = examples.labels[np.asarray(indices)]
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 

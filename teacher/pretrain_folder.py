@@ -11,6 +11,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
+from teacher.continued_card import best_card, continued_card
+from teacher.pretrain_card import card, part_card
 from teacher.ranks import from_main
 
 DONE = "pretraining.json"
@@ -106,69 +108,22 @@ def write_model(
 ) -> None:
     """The finished folder, all at once: weights, tokenizer, card, pretraining.json, history.jsonl; then drop `work`.
 
-    `models` are by the folder inside it: "" is the one that is wanted, others stand beside it.
+    `models` are by the folder inside it: "" is the one that is wanted, a generator or the best one stands beside it.
     """
     with new_folder(folder) as target:
         for name, model in models.items():
             model.save_pretrained(target / name)
             tokenizer.save_pretrained(target / name)
+            write_text(target / name / "README.md", _page(name, settings, summary))
         shutil.copyfile(work.folder / "training" / "history.jsonl", target / "history.jsonl")
-        page = card if settings.get("from") is None else continued_card
-        write_text(target / "README.md", page(settings, summary))
         write_json(target / DONE, {"settings": dict(settings), **summary})
     shutil.rmtree(work.folder)
 
 
-def card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """The model card."""
-    held_out = summary["held_out"]
-    pairs, case = settings["batch_size"] * settings["accumulation"], "cased" if settings["cased"] else "lower case"
-    notes = "".join(f"- {note}\n" for note in summary["notes"])
-    # As JSON in a code span, a corpus name cannot change the page.
-    corpus = json.dumps(summary["corpus"]).replace("`", "'")
-    return f"""# BERT {settings["size"]}, pretrained from random weights
-
-Objective {settings["objective"]} on `{corpus}`: {summary["steps"]:,} steps of {pairs} pairs of at most
-{settings["length"]} pieces, {summary["tokens"]:,} tokens in {summary["seconds"]:.0f} s.
-{summary["parameters"]:,} parameters, {summary["vocabulary"]:,} WordPieces, {case}.
-
-| {held_out["pairs"]:,} pairs of held-out documents | model | without context |
-|---|---|---|
-| loss of masked pieces (nats) | {held_out["mlm_loss"]:.3f} | {summary["unigram_loss"]:.3f} |
-| accuracy of masked pieces | {held_out["mlm_accuracy"]:.3f} | |
-| accuracy of next sentence | {held_out["nsp_accuracy"]:.3f} | {held_out["nsp_majority"]:.3f} |
-
-{notes}
-`AutoModel`, `AutoModelForMaskedLM` and `AutoModelForPreTraining` load it. Positions from {settings["length"]} on were
-never trained. All settings and figures are in pretraining.json, the curves in history.jsonl.
-"""
-
-
-def continued_card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """The model card of one that was pretrained further."""
-    held_out, before = summary["held_out"], summary["held_out_before"]
-    # As JSON in a code span, a name of the user's cannot change the page.
-    corpus, source = (json.dumps(name).replace("`", "'") for name in (summary["corpus"], settings["from"]))
-    rows = "\n".join(
-        f"| {title} | {'' if before is None else f'{before[name]:.3f}'} | {held_out[name]:.3f} |"
-        for title, name in (
-            ("loss of masked pieces (nats)", "mlm_loss"),
-            ("accuracy of masked pieces", "mlm_accuracy"),
-        )
-    )
-    notes = "".join(f"- {note}\n" for note in summary["notes"])
-    return f"""# {Path(str(settings["from"])).name}, pretrained further
-
-From `{source}`, on masked pieces of `{corpus}`: {summary["steps"]:,} steps of
-{settings["batch_size"] * settings["accumulation"]} passages of at most {settings["length"]} pieces,
-{summary["tokens"]:,} tokens in {summary["seconds"]:.0f} s. {summary["parameters"]:,} parameters,
-{summary["vocabulary"]:,} pieces.
-
-| {held_out["masked"]:,} masked pieces of held-out documents | before | after |
-|---|---|---|
-{rows}
-
-{notes}
-`AutoModel` and `AutoModelForMaskedLM` load it. All settings and figures are in pretraining.json, the curves in
-history.jsonl.
-"""
+def _page(name: str, settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    """The model card in the folder `name`."""
+    if name.startswith("best"):
+        return best_card(summary)
+    if name:
+        return part_card(name, settings)
+    return card(settings, summary) if settings.get("from") is None else continued_card(settings, summary)

@@ -1,8 +1,9 @@
 """Groups of options of the pretraining command: shape, schedule, and what it goes on from."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -100,3 +101,17 @@ class StartOptions:
         if self.extend_vocabulary < 1:
             return [f"--extend-vocabulary {self.extend_vocabulary}: expected at least 1"]
         return []
+
+
+_WITHOUT_EFFECT = ("activation_checkpointing", "tensorboard")
+"""On what is learned."""
+
+
+def changed(*groups: StartOptions | ShapeOptions | ScheduleOptions) -> dict[str, Any]:
+    """What of them decides the weights and is not at its default: folders from before there were any stay valid."""
+    return {
+        "from" if entry.name == "source" else entry.name: getattr(group, entry.name)
+        for group in groups
+        for entry in dataclasses.fields(group)
+        if entry.name not in _WITHOUT_EFFECT and getattr(group, entry.name) != entry.default
+    }

@@ -6,6 +6,7 @@ from typing import Any
 from common.progress import say
 from teacher.batches import Batches
 from teacher.loop import Outcome
+from teacher.pretrain_card import figure_rows
 from teacher.pretrain_data import PretrainData, unigram_loss
 
 
@@ -38,31 +39,30 @@ def served_tokens(batches: Batches, count: int) -> int:
 def lessons(held_out: dict[str, float], unigram: float) -> list[str]:
     """What was not learned, in words; empty where all is well."""
     notes = []
-    if held_out["mlm_loss"] > unigram - 0.1:
-        notes.append(
-            f"the loss of masked pieces on held-out text is {held_out['mlm_loss']:.2f}, no better than the "
-            f"{unigram:.2f} that piece frequencies alone reach: no context was learned. Train longer; if the curve "
-            "stood still, lower --learning-rate"
-        )
-    if "nsp_accuracy" in held_out and held_out["nsp_accuracy"] < min(0.99, held_out["nsp_majority"] + 0.01):
-        notes.append(
-            f"the accuracy of next sentence on held-out text is {held_out['nsp_accuracy']:.3f}, and the more frequent "
-            f"answer alone reaches {held_out['nsp_majority']:.3f}: that is not learned yet"
-        )
+    for name, pieces in (("mlm", "masked"), ("generator", "masked"), ("ltr", "next")):
+        loss = held_out.get(f"{name}_loss", 0.0)
+        if loss > unigram - 0.1:
+            notes.append(
+                f"the loss of {pieces} pieces on held-out text is {loss:.2f}, no better than the {unigram:.2f} that "
+                "piece frequencies alone reach: no context was learned. Train longer; if the curve stood still, lower "
+                "--learning-rate"
+            )
+    for name, question in (("nsp", "next sentence"), ("sop", "sentence order"), ("rtd", "replaced pieces")):
+        accuracy, majority = held_out.get(f"{name}_accuracy", 1.0), held_out.get(f"{name}_majority", 0.0)
+        if accuracy < min(0.99, majority + 0.01):
+            notes.append(
+                f"the accuracy of {question} on held-out text is {accuracy:.3f}, and the more frequent answer alone "
+                f"reaches {majority:.3f}: that is not learned yet"
+            )
     return notes
 
 
 def report(summary: dict[str, Any]) -> None:
     """The closing lines of the command."""
-    held_out = summary["held_out"]
-    pairs = (
-        f"next sentence accuracy {held_out['nsp_accuracy']:.3f} (more frequent answer {held_out['nsp_majority']:.3f}); "
-        if "nsp_accuracy" in held_out
-        else ""
+    figures = "; ".join(
+        f"{figure.title} {value:.3f}" + ("" if baseline is None else f" (without context {baseline:.3f})")
+        for figure, value, baseline in figure_rows(summary)
     )
-    say(
-        f"held out: masked pieces loss {held_out['mlm_loss']:.3f} (frequencies alone {summary['unigram_loss']:.3f}), "
-        f"accuracy {held_out['mlm_accuracy']:.3f}; {pairs}{summary['tokens_per_second']:,.0f} tokens a second"
-    )
+    say(f"held out: {figures}; {summary['tokens_per_second']:,.0f} tokens a second")
     for note in summary["notes"]:
         say(f"warning: {note}")

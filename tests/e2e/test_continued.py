@@ -26,7 +26,7 @@ from teacher.finetune import FinetuneConfig
 from teacher.finetune import main as finetune
 from teacher.history import read_rows
 from teacher.pretrain import PretrainCommand, main
-from teacher.pretrain_further import identity
+from teacher.sources import weights_identity
 
 SMALL = "--objective mlm --length 24 --batch-size 8 --steps 6 --precision fp32 --checkpoint-every 2 --resume"
 
@@ -107,7 +107,7 @@ def test_a_head_that_is_there_is_gone_on_with(tmp_path: Path, kind: str, text: P
     source, out = tmp_path / kind, tmp_path / "out"
     model.save_pretrained(source)
     tiny_tokenizer.save_pretrained(source)
-    start = load_continued(str(source), seed=0)
+    start = load_continued(str(source), seed=0, length=64)
     assert not start.new_head and start.notes == () and start.pooler is None
     for name, parameter in model.named_parameters():
         assert torch.equal(dict(start.model.named_parameters())[name], parameter), name
@@ -125,11 +125,11 @@ def test_a_head_that_is_there_is_gone_on_with(tmp_path: Path, kind: str, text: P
 def test_a_discriminator_gets_a_new_head_and_loses_its_own(tmp_path: Path, tiny_tokenizer: Any) -> None:
     ElectraForPreTraining(tiny_config("electra", len(tiny_tokenizer))).save_pretrained(tmp_path)
     tiny_tokenizer.save_pretrained(tmp_path)
-    start = load_continued(str(tmp_path), seed=0)
+    start = load_continued(str(tmp_path), seed=0, length=64)
     assert start.new_head
     assert "has no head for masked pieces" in start.notes[0]
     assert start.notes[1].endswith("are not kept: discriminator_predictions")
-    again = load_continued(str(tmp_path), seed=0)
+    again = load_continued(str(tmp_path), seed=0, length=64)
     assert all(torch.equal(a, b) for a, b in zip(start.model.parameters(), again.model.parameters(), strict=True))
 
 
@@ -140,9 +140,9 @@ def test_what_cannot_be_gone_on_from_is_refused(
     GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=200)).save_pretrained(other)
     tiny_tokenizer.save_pretrained(other)
     with pytest.raises(UserError, match="model_type is 'gpt2', one of bert, roberta"):
-        load_continued(str(other), seed=0)
+        load_continued(str(other), seed=0, length=64)
     assert _run(encoder, text, tmp_path / "out", "--length", "200") == 2
-    assert "--length 200" in capsys.readouterr().err
+    assert "positions for 128, give a --length of at most that" in capsys.readouterr().err
     wrong = ["--objective", "mlm+nsp", "--size", "base", "--cased", "--layers", "2", "--vocabulary", "99"]
     assert _run(encoder, text, tmp_path / "out", *wrong) == 2
     message = capsys.readouterr().err
@@ -153,10 +153,10 @@ def test_what_cannot_be_gone_on_from_is_refused(
 
 
 def test_other_weights_are_another_start(tmp_path: Path, encoder: Path, text: Path) -> None:
-    before = identity(str(encoder))
+    before = weights_identity(str(encoder))
     model = AutoModel.from_pretrained(encoder)
     with torch.no_grad():
         model.pooler.dense.bias.add_(1.0)
     model.save_pretrained(encoder)
-    assert identity(str(encoder)) != before
-    assert identity("org/name") == "org/name"
+    assert weights_identity(str(encoder)) != before
+    assert weights_identity("org/name") == "org/name"

@@ -77,7 +77,7 @@ def test_killed_and_resumed_on_novels_it_ends_with_the_same_weights(tmp_path: Pa
     )
     training = tmp_path / "killed-unfinished" / "training"
     # Step 20 is in the second phase.
-    _wait(lambda: (training / "step-20").exists(), process)
+    _wait((training / "step-20").exists, process)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not killed.exists()

@@ -14,7 +14,7 @@ from e2e.two_processes import run_all
 from safetensors.torch import load_file
 
 from teacher.history import read_rows
-from teacher.objectives import MlmNsp
+from teacher.masked_language import MlmNsp
 
 ROOT = Path(__file__).resolve().parents[2]
 

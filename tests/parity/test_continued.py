@@ -6,7 +6,8 @@ from families import KINDS, tiny_masked_model
 from torch import Tensor
 
 from teacher.attention import use_training_attention
-from teacher.continued import MaskedPieces, evaluate_masked, longest_input
+from teacher.continued import MaskedPieces, longest_input
+from teacher.objectives import evaluate_pretraining
 from teacher.recompute import recompute_activations
 
 
@@ -73,7 +74,7 @@ def test_inputs_may_be_as_long_as_there_are_positions(kind: str) -> None:
 def test_figures_are_those_of_all_batches_at_once() -> None:
     objective = MaskedPieces(tiny_masked_model("electra")).train()
     batches = [_batch(0), _batch(0, rows=(8, 8, 8))]
-    found = evaluate_masked(objective, batches, "fp32")
+    found = evaluate_pretraining(objective, batches, "fp32")
     assert objective.training
     objective.eval()
     scores = torch.cat([objective.logits(batch) for batch in batches])

@@ -10,24 +10,24 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForPreTraining, BertModel
 
+from teacher.examples import draw_examples
 from teacher.history import read_rows
-from teacher.objectives import MlmNsp, evaluate_pretraining, fresh_bert, masked_mean
+from teacher.masked_language import MlmNsp
+from teacher.objectives import evaluate_pretraining
 from teacher.pairs import draw_pairs
 from teacher.pieces import Pieces, encode_documents
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import (
-    PretrainData,
-    collate,
-    held_out_batches,
-    training_batches,
-    training_pairs,
-    unigram_loss,
-)
+from teacher.pretrain_data import PretrainData, collate, held_out_batches, training_batches, unigram_loss
+from teacher.pretrain_objective import fresh_model, masked_mean
 from teacher.pretrain_summary import lessons, served_tokens
 from teacher.tokenizer import train_wordpiece
 
 COUNTS = {"tiny": 4_385_920, "mini": 11_170_560, "small": 28_763_648, "medium": 41_373_184, "base": 109_482_240}
+
+
+def _fresh(config: BertConfig, seed: int) -> BertForPreTraining:
+    return fresh_model(BertForPreTraining, config, seed)
 
 
 def _small() -> BertConfig:
@@ -70,8 +70,8 @@ def _their_loss(model: BertForPreTraining, batch: dict[str, Tensor]) -> Tensor:
 
 
 def test_loss_and_gradients_equal_those_of_transformers(batch: dict[str, Tensor]) -> None:
-    ours = MlmNsp(fresh_bert(_small(), 0))
-    theirs = fresh_bert(_small(), 0)
+    ours = MlmNsp(_fresh(_small(), 0))
+    theirs = _fresh(_small(), 0)
     terms = ours(batch)
     loss = sum(ours.weights[name] * term for name, term in terms.items())
     expected = _their_loss(theirs, batch)
@@ -98,7 +98,7 @@ def test_sizes_have_the_published_parameters(size: str, count: int) -> None:
 
 
 def test_first_weights_are_a_normal_cut_at_two_deviations() -> None:
-    model = fresh_bert(bert_config(PretrainConfig(size="tiny"), vocabulary=500), 0)
+    model = _fresh(bert_config(PretrainConfig(size="tiny"), vocabulary=500), 0)
     for name, parameter in model.named_parameters():
         if parameter.ndim == 2:
             assert parameter.abs().max() <= 0.04, name
@@ -112,7 +112,7 @@ def test_first_weights_are_a_normal_cut_at_two_deviations() -> None:
 
 
 def test_figures_equal_those_computed_in_one_go(data: PretrainData) -> None:
-    objective = MlmNsp(fresh_bert(_small(), 0)).train()
+    objective = MlmNsp(_fresh(_small(), 0)).train()
     batches = list(held_out_batches(data, length=32, seed=0, batch_size=5))
     found = evaluate_pretraining(objective, batches, "fp32")
     assert objective.training
@@ -144,7 +144,7 @@ def test_a_batch_hides_what_its_labels_say(data: PretrainData, batch: dict[str, 
 
 
 def test_masks_follow_from_seed_and_step(data: PretrainData) -> None:
-    pairs = training_pairs(data, length=32, seed=0, wanted=100)
+    pairs = draw_examples(data.learned, "nsp", length=32, seed=0, wanted=100)
     batches = training_batches(data, pairs, batch_size=8, length=32, seed=0)
     one, again, next_step = batches.collate([1, 2], 7), batches.collate([1, 2], 7), batches.collate([1, 2], 8)
     assert all(torch.equal(one[name], again[name]) for name in one)
@@ -154,14 +154,14 @@ def test_masks_follow_from_seed_and_step(data: PretrainData) -> None:
 
 
 def test_passes_are_as_many_as_the_run_needs(data: PretrainData) -> None:
-    once = len(training_pairs(data, length=32, seed=0, wanted=1))
+    once = len(draw_examples(data.learned, "nsp", length=32, seed=0, wanted=1))
     assert once == len(draw_pairs(data.learned, length=32, seed=0))
-    assert len(training_pairs(data, length=32, seed=0, wanted=3 * once)) >= 2.5 * once
-    assert len(training_pairs(data, length=32, seed=0, wanted=10**6)) <= 12 * once
+    assert len(draw_examples(data.learned, "nsp", length=32, seed=0, wanted=3 * once)) >= 2.5 * once
+    assert len(draw_examples(data.learned, "nsp", length=32, seed=0, wanted=10**6)) <= 12 * once
 
 
 def test_tokens_served_are_the_lengths_of_the_batches(data: PretrainData) -> None:
-    pairs = training_pairs(data, length=32, seed=0, wanted=1)
+    pairs = draw_examples(data.learned, "nsp", length=32, seed=0, wanted=1)
     batches = training_batches(data, pairs, batch_size=8, length=32, seed=0)
     total = int(pairs.lengths.sum())
     assert served_tokens(batches, batches.steps_per_epoch) == total

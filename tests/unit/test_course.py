@@ -21,7 +21,7 @@ from teacher.collapse import CollapseWatch
 from teacher.dropout import drawing, keyed_dropout
 from teacher.history import read_rows
 from teacher.loop import LoopConfig, Objective, train
-from teacher.objectives import MlmNsp, fresh_bert
+from teacher.masked_language import MlmNsp
 from teacher.phases import by_pieces, in_phases
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
@@ -124,7 +124,7 @@ def masked_batch() -> dict[str, Tensor]:
 def _passed(batch: dict[str, Tensor], *, recompute: bool) -> tuple[dict[str, Tensor], list[Tensor], int]:
     """Losses, gradients, and numbers kept for the way back."""
     config = PretrainConfig(dropout=0.2, shape=ShapeOptions(layers=3, hidden=32, heads=4))
-    objective = MlmNsp(fresh_bert(bert_config(config, 60), 0)).train()
+    objective = MlmNsp.fresh(bert_config(config, 60), 0, generator_width=1.0).train()
     use_training_attention(objective.model)
     if recompute:
         recompute_activations(objective.model)

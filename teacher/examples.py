@@ -1,0 +1,43 @@
+"""What an objective reads: pairs for next sentence or sentence order, or single segments."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from teacher.order import draw_order_pairs
+from teacher.pairs import Pairs, draw_pairs, pad_pairs
+from teacher.pieces import Pieces
+from teacher.segments import Segments, pack_segments, pad_segments
+
+Examples = Pairs | Segments
+
+EXAMPLES: dict[str, Callable[..., Examples]] = {"nsp": draw_pairs, "sop": draw_order_pairs, "segments": pack_segments}
+"""Kind to what draws it: (pieces, length, seed, passes)."""
+
+PASSES = 10
+"""So many times are examples drawn anew from the same documents, at most (dupe_factor of BERT's released code)."""
+
+
+def draw_examples(
+    pieces: Pieces, kind: str, *, length: int, seed: int, wanted: int, most: int = PASSES, all_passes: bool = False
+) -> Examples:
+    """At least `wanted` examples, drawn in as many passes over the documents as that takes, but no more than `most`.
+
+    With `all_passes` it is always `most`, for static masks. Without, segments have one pass: others are no different.
+    """
+    draw = EXAMPLES[kind]
+    if all_passes:
+        return draw(pieces, length=length, seed=seed, passes=most)
+    once = draw(pieces, length=length, seed=seed)
+    passes = min(most, math.ceil(wanted / len(once)))
+    return once if passes <= 1 or kind == "segments" else draw(pieces, length=length, seed=seed, passes=passes)
+
+
+def pad_examples(
+    pieces: Pieces, examples: Examples, indices: Sequence[int] | np.ndarray, *, cls: int, sep: int, pad: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Padded to the longest: ids and segments (batch, length) int64, lengths (batch,)."""
+    if isinstance(examples, Pairs):
+        return pad_pairs(pieces, examples, indices, cls=cls, sep=sep, pad=pad)
+    return pad_segments(pieces, examples, indices, cls=cls, sep=sep, pad=pad)
