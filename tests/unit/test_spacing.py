@@ -1,6 +1,5 @@
 """Text for the tokenizers of all families: spaces between sentences, what stands around them, what is hidden."""
 
-
 import numpy as np
 import pytest
 from transformers import (
