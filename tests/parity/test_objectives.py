@@ -11,48 +11,33 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
+from toy_text import WORDS, small_config, small_corpus
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
     AutoTokenizer,
-    BertConfig,
     BertForPreTraining,
     ElectraForMaskedLM,
     ElectraForPreTraining,
 )
 
+from teacher import pretrain as command
 from teacher.attention import use_training_attention
 from teacher.electra import electra_config, fill_in, sample
 from teacher.examples import draw_examples
+from teacher.loop import LoopConfig, train
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
-from teacher.pieces import encode_documents
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import PretrainData, collate, held_out_batches
+from teacher.pretrain_data import PretrainData, collate, held_out_batches, training_batches
 from teacher.pretrain_objective import INPUTS, PretrainObjective
-from teacher.tokenizer import train_wordpiece
-
-WORDS = ["ba", "be", "bi", "bo", "bu", "da", "de", "di"]
-
-
-def _config() -> BertConfig:
-    return BertConfig(
-        vocab_size=25,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
 
 
 def _objective(name: str) -> PretrainObjective:
     """With weights ten times as large as fresh ones, so that losses differ from those of a uniform guess."""
-    objective = OBJECTIVES[name].fresh(_config(), 0, generator_width=0.5)
+    objective = OBJECTIVES[name].fresh(small_config(25), 0, generator_width=0.5)
     with torch.no_grad():
         for parameter in objective.parameters():
             if parameter.ndim > 1:
@@ -62,14 +47,7 @@ def _objective(name: str) -> PretrainObjective:
 
 @pytest.fixture(scope="module")
 def data() -> PretrainData:
-    rng = np.random.default_rng(0)
-    documents = [[" ".join(rng.choice(WORDS, size=6)) for _ in range(7)] for _ in range(60)]
-    tokenizer = train_wordpiece([sentence for document in documents for sentence in document], vocabulary=60)
-    return PretrainData(
-        tokenizer=tokenizer,
-        learned=encode_documents(documents[:50], tokenizer),
-        held_out=encode_documents(documents[50:], tokenizer),
-    )
+    return small_corpus()
 
 
 def _batch(data: PretrainData, name: str, rows: int = 12) -> dict[str, Tensor]:
@@ -168,7 +146,7 @@ def test_electra_equals_both_models_of_transformers(data: PretrainData) -> None:
 
 
 def test_electra_shares_its_embeddings_and_has_a_narrow_generator() -> None:
-    objective = OBJECTIVES["rtd"].fresh(_config(), 0, generator_width=0.25)
+    objective = OBJECTIVES["rtd"].fresh(small_config(25), 0, generator_width=0.25)
     generator, model = objective.generator, objective.model
     assert isinstance(generator, ElectraForMaskedLM) and isinstance(model, ElectraForPreTraining)
     table = model.electra.embeddings.word_embeddings.weight
@@ -306,35 +284,53 @@ def _weights(folder: Path) -> dict[tuple[str, str], Tensor]:
     "changes",
     [
         {"objective": "rtd"},
-        {"objective": "rtd", "threads": 2},
         {"masks": "static", "masking": "whole-word", "dupe_factor": 2},
     ],
 )
 def test_a_resumed_run_ends_with_the_same_bits(
     tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch, changes: dict
 ) -> None:
-    """Also with two halves of a batch in two threads, and with masks that stay."""
-    import teacher.pretrain as command
 
-    changes = dict(changes)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(changes.pop("threads", 1))
-    try:
-        config = _settings(text, steps=3, dropout=0.1, **changes)
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
 
-        def stop(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(command, "write_model", stop)
-            pretrain(config, tmp_path / "cut")
-        assert [path.name for path in (tmp_path / "cut-unfinished" / "training").glob("step-*")] == ["step-2"]
-        pretrain(_settings(text, steps=3, dropout=0.1, resume=True, **changes), tmp_path / "cut")
-        pretrain(config, tmp_path / "whole")
-    finally:
-        torch.set_num_threads(threads)
+    config = _settings(text, steps=3, dropout=0.1, **changes)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(command, "write_model", stop)
+        pretrain(config, tmp_path / "cut")
+    assert [path.name for path in (tmp_path / "cut-unfinished" / "training").glob("step-*")] == ["step-2"]
+    pretrain(_settings(text, steps=3, dropout=0.1, resume=True, **changes), tmp_path / "cut")
+    pretrain(config, tmp_path / "whole")
     one, two = _weights(tmp_path / "cut"), _weights(tmp_path / "whole")
     assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sampled_pieces_are_the_same_in_every_run(tmp_path: Path, data: PretrainData, threads: int) -> None:
+    """Also of a run that goes on, with two halves of a batch in two threads, and whatever torch's generator says."""
+    segments = draw_examples(data.learned, "segments", length=32, seed=0, wanted=1)
+    batches = training_batches(data, segments, batch_size=16, length=32, seed=0)
+    ended: list[list[Tensor]] = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for folder, steps in (("whole", (5,)), ("cut", (4, 5))):
+            for total in steps:
+                torch.manual_seed(100 + len(ended))
+                objective = _objective("rtd")
+                config = LoopConfig(
+                    learning_rate=1e-3,
+                    steps=total,
+                    schedule="constant",
+                    warmup=0.0,
+                    precision="fp32",
+                    checkpoint_every=3,
+                )
+                train(objective, batches, config, tmp_path / folder, label="rtd")
+            ended.append(list(objective.parameters()))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, two) for one, two in zip(*ended, strict=True))
 
 
 def test_domain_masking_reads_the_general_text(tmp_path: Path, text: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from toy_text import small_config, small_corpus
 from transformers import BertConfig, BertForPreTraining, BertModel
 
 from teacher.examples import draw_examples
@@ -15,13 +16,12 @@ from teacher.history import read_rows
 from teacher.masked_language import MlmNsp
 from teacher.objectives import evaluate_pretraining
 from teacher.pairs import draw_pairs
-from teacher.pieces import Pieces, encode_documents
+from teacher.pieces import Pieces
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import PretrainData, collate, held_out_batches, training_batches, unigram_loss
 from teacher.pretrain_objective import fresh_model, masked_mean
 from teacher.pretrain_summary import lessons, served_tokens
-from teacher.tokenizer import train_wordpiece
 
 COUNTS = {"tiny": 4_385_920, "mini": 11_170_560, "small": 28_763_648, "medium": 41_373_184, "base": 109_482_240}
 
@@ -30,30 +30,9 @@ def _fresh(config: BertConfig, seed: int) -> BertForPreTraining:
     return fresh_model(BertForPreTraining, config, seed)
 
 
-def _small() -> BertConfig:
-    return BertConfig(
-        vocab_size=60,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-
-
 @pytest.fixture(scope="module")
 def data() -> PretrainData:
-    rng = np.random.default_rng(0)
-    words = ["ba", "be", "bi", "bo", "bu", "da", "de", "di"]
-    documents = [[" ".join(rng.choice(words, size=6)) for _ in range(7)] for _ in range(60)]
-    tokenizer = train_wordpiece([sentence for document in documents for sentence in document], vocabulary=60)
-    return PretrainData(
-        tokenizer=tokenizer,
-        learned=encode_documents(documents[:50], tokenizer),
-        held_out=encode_documents(documents[50:], tokenizer),
-    )
+    return small_corpus()
 
 
 @pytest.fixture
@@ -70,8 +49,8 @@ def _their_loss(model: BertForPreTraining, batch: dict[str, Tensor]) -> Tensor:
 
 
 def test_loss_and_gradients_equal_those_of_transformers(batch: dict[str, Tensor]) -> None:
-    ours = MlmNsp(_fresh(_small(), 0))
-    theirs = _fresh(_small(), 0)
+    ours = MlmNsp(_fresh(small_config(60), 0))
+    theirs = _fresh(small_config(60), 0)
     terms = ours(batch)
     loss = sum(ours.weights[name] * term for name, term in terms.items())
     expected = _their_loss(theirs, batch)
@@ -112,7 +91,7 @@ def test_first_weights_are_a_normal_cut_at_two_deviations() -> None:
 
 
 def test_figures_equal_those_computed_in_one_go(data: PretrainData) -> None:
-    objective = MlmNsp(_fresh(_small(), 0)).train()
+    objective = MlmNsp(_fresh(small_config(60), 0)).train()
     batches = list(held_out_batches(data, length=32, seed=0, batch_size=5))
     found = evaluate_pretraining(objective, batches, "fp32")
     assert objective.training

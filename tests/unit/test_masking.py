@@ -4,22 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from toy_text import VOCABULARY, padded_pairs
 
 from teacher.masking import Masked, frequency_weights, mask_by_weight, mask_pieces, prediction_count
 
-MASK, VOCABULARY = 4, 1000
-
-
-def _batch(rng: np.random.Generator, rows: int, length: int, shortest: int = 5) -> tuple[np.ndarray, ...]:
-    """[CLS] ... [SEP] ... [SEP] rows of random lengths, padded; ids, candidates, lengths."""
-    lengths = rng.integers(shortest, length + 1, size=rows)
-    ids = rng.integers(5, VOCABULARY, size=(rows, length))
-    columns = np.arange(length)
-    ids[:, 0] = 2
-    ids[columns == lengths[:, None] - 1] = 3
-    ids[columns == lengths[:, None] // 2] = 3
-    ids[columns >= lengths[:, None]] = 0
-    return ids, ids > 4, lengths
+MASK = 4
 
 
 def _mask(ids: np.ndarray, candidates: np.ndarray, lengths: np.ndarray, seed: int = 0, most: int = 20) -> Masked:
@@ -28,7 +17,7 @@ def _mask(ids: np.ndarray, candidates: np.ndarray, lengths: np.ndarray, seed: in
 
 
 def test_every_sequence_has_exactly_its_count() -> None:
-    ids, candidates, lengths = _batch(np.random.default_rng(1), 500, 128)
+    ids, candidates, lengths = padded_pairs(np.random.default_rng(1), 500, 128)
     masked = _mask(ids, candidates, lengths)
     expected = [min(20, max(1, round(0.15 * length))) for length in lengths.tolist()]
     assert np.bincount(masked.positions // 128, minlength=500).tolist() == expected
@@ -36,7 +25,7 @@ def test_every_sequence_has_exactly_its_count() -> None:
 
 
 def test_only_candidates_change_and_labels_are_what_stood_there() -> None:
-    ids, candidates, lengths = _batch(np.random.default_rng(2), 300, 64)
+    ids, candidates, lengths = padded_pairs(np.random.default_rng(2), 300, 64)
     before = ids.copy()
     masked = _mask(ids, candidates, lengths)
     assert (ids == before).all()
@@ -48,7 +37,7 @@ def test_only_candidates_change_and_labels_are_what_stood_there() -> None:
 
 
 def test_shares_over_a_million_tokens() -> None:
-    ids, candidates, lengths = _batch(np.random.default_rng(3), 8200, 128, shortest=120)
+    ids, candidates, lengths = padded_pairs(np.random.default_rng(3), 8200, 128, shortest=120)
     assert lengths.sum() > 1_000_000
     masked = _mask(ids, candidates, lengths)
     chosen, now = len(masked.positions), masked.ids.reshape(-1)[masked.positions]
@@ -78,7 +67,7 @@ def test_every_place_is_equally_likely() -> None:
 
 
 def test_same_seed_same_masks_other_seed_others() -> None:
-    arguments = _batch(np.random.default_rng(4), 32, 128)
+    arguments = padded_pairs(np.random.default_rng(4), 32, 128)
     first, again, other = _mask(*arguments, seed=5), _mask(*arguments, seed=5), _mask(*arguments, seed=6)
     assert (first.ids == again.ids).all() and (first.positions == again.positions).all()
     assert first.positions.tolist() != other.positions.tolist()
@@ -103,7 +92,7 @@ def test_frequency_weights_are_the_published_ones() -> None:
 
 
 def test_a_batch_has_exactly_its_count_and_no_specials() -> None:
-    ids, _, lengths = _batch(np.random.default_rng(5), 32, 48)
+    ids, _, lengths = padded_pairs(np.random.default_rng(5), 32, 48)
     weights = frequency_weights(np.bincount(ids.reshape(-1), minlength=VOCABULARY), specials=range(5))
     masked = _by_weight(ids, weights, seed=0)
     assert len(set(masked.positions.tolist())) == len(masked.positions) == math.ceil(0.15 * lengths.sum())

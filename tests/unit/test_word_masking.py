@@ -2,25 +2,14 @@
 
 import numpy as np
 import pytest
+from toy_text import VOCABULARY, padded_pairs
 
 from teacher.masking import Masked, prediction_count
 from teacher.word_masking import find_words, mask_words, run_lengths
 
-MASK, VOCABULARY = 4, 1000
+MASK = 4
 STARTS = np.arange(VOCABULARY) < 700
 """A third of the pieces goes on with a word."""
-
-
-def _batch(rng: np.random.Generator, rows: int, length: int, shortest: int = 5) -> tuple[np.ndarray, ...]:
-    """[CLS] ... [SEP] ... [SEP] rows of random lengths, padded; ids, candidates, lengths."""
-    lengths = rng.integers(shortest, length + 1, size=rows)
-    ids = rng.integers(5, VOCABULARY, size=(rows, length))
-    columns = np.arange(length)
-    ids[:, 0] = 2
-    ids[columns == lengths[:, None] - 1] = 3
-    ids[columns == lengths[:, None] // 2] = 3
-    ids[columns >= lengths[:, None]] = 0
-    return ids, ids > 4, lengths
 
 
 def _mask(batch: tuple[np.ndarray, ...], longest: int, seed: int = 0, most: int = 20) -> Masked:
@@ -62,7 +51,7 @@ def _reference(ids: list[int], candidates: list[bool], count: int, keys: list, d
 
 @pytest.mark.parametrize("longest", [1, 2, 3])
 def test_equal_to_the_plain_reference(longest: int) -> None:
-    ids, candidates, lengths = _batch(np.random.default_rng(1), 300, 60)
+    ids, candidates, lengths = padded_pairs(np.random.default_rng(1), 300, 60)
     masked = _mask((ids, candidates, lengths), longest, seed=7)
     rng = np.random.default_rng(7)
     width = int(find_words(ids, candidates, STARTS, longest).counts.max())
@@ -85,7 +74,7 @@ def test_equal_to_the_plain_reference(longest: int) -> None:
 
 @pytest.fixture(scope="module")
 def million() -> tuple[np.ndarray, ...]:
-    return _batch(np.random.default_rng(3), 8200, 128, shortest=120)
+    return padded_pairs(np.random.default_rng(3), 8200, 128, shortest=120)
 
 
 @pytest.mark.parametrize("longest", [1, 3])
