@@ -10,6 +10,7 @@ from typing import TypeVar
 import tyro
 
 from common.errors import UserError
+from common.progress import silent
 
 Config = TypeVar("Config")
 
@@ -43,7 +44,8 @@ def run_command(
         )
         function(options)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if not silent():
+            print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(

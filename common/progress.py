@@ -10,10 +10,25 @@ from tqdm import tqdm
 Item = TypeVar("Item")
 
 
+_silent = False
+
+
+def silence() -> None:
+    """Say and draw nothing from now on: this is one of several processes that do the same, and another one speaks."""
+    global _silent  # noqa: PLW0603 - a process has one standard output
+    _silent = True
+
+
+def silent() -> bool:
+    """Whether another process speaks for this one."""
+    return _silent
+
+
 def say(message: str) -> None:
     """One line for the user, flushed, kept apart from a running bar."""
-    tqdm.write(message, file=sys.stdout)
-    sys.stdout.flush()
+    if not _silent:
+        tqdm.write(message, file=sys.stdout)
+        sys.stdout.flush()
 
 
 _line = 0
@@ -38,7 +53,7 @@ class Progress:
         self.note = ""
         self._bar = (
             tqdm(desc=label, total=total, initial=done, unit=unit, leave=False, position=_line)
-            if sys.stderr.isatty()
+            if sys.stderr.isatty() and not _silent
             else None
         )
         self._start = self._last = time.monotonic()

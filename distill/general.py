@@ -32,6 +32,7 @@ from teacher.corpus import Corpus, load_corpus
 from teacher.loop import Outcome, train
 from teacher.pretrain_folder import open_work, reusable
 from teacher.pretrained import Pretrained, load_pretrained
+from teacher.ranks import refuse_several
 from teacher.rows import only_rows
 from teacher.scratch import encoder_for, expected_config
 
@@ -47,6 +48,7 @@ EXAMPLES = """
 
 def main(config: GeneralConfig) -> None:
     """Distil, unless a student of these settings lies there already."""
+    refuse_several("distill.general")
     corpus = load_corpus(config.text)
     settings = config.settings() | {"corpus_fingerprint": corpus.fingerprint()}
     if reusable(config.out, settings, DONE):

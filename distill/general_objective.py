@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from common.masked import masked_logits
 from distill import losses
 from distill.outputs import Features, features
 from students.build import encoder
-from students.masked import masked_logits
 from teacher.attention import use_training_attention
 from teacher.batches import on_full_rows
 from teacher.loop import Objective

@@ -29,6 +29,7 @@ from reports.build import build_reports, check_place
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop import resolve_precision
+from teacher.ranks import refuse_several
 from teacher.scratch import encoder_for, expected_config
 from teacher.tasks import task_for
 
@@ -45,6 +46,7 @@ EXAMPLES = """
 
 def main(config: RunConfig) -> None:
     """The recipe: data, teacher, students, comparison, report."""
+    refuse_several("distill.run")
     started = time.monotonic()
     precision = resolve_precision(config.precision)
     check_place(config.reports)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import AlbertForMaskedLM, BertForMaskedLM, DistilBertForMaskedLM, PreTrainedModel
 
 from students.activations import Activations
@@ -21,38 +20,16 @@ class MaskedHead:
     """A family's model with a head for masked pieces, whose output table is tied to the input table."""
 
     model: type[PreTrainedModel]
-    logits: Callable[[Any, Tensor], Tensor]
-    """Model and last hidden states (..., d) to logits (..., vocabulary)."""
     start: Callable[[Any, PreTrainedModel, StudentConfig, Activations | None], None] | None
     """The head from a teacher's; None: it cannot be taken over, and starts random."""
 
 
-def _bert_logits(model: Any, states: Tensor) -> Tensor:
-    return model.cls.predictions(states)
-
-
-def _distilbert_logits(model: Any, states: Tensor) -> Tensor:
-    return model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(states))))
-
-
-def _albert_logits(model: Any, states: Tensor) -> Tensor:
-    return model.predictions(states)
-
-
 HEADS = {
-    "bert": MaskedHead(model=BertForMaskedLM, logits=_bert_logits, start=prune_masked_head),
-    "distilbert": MaskedHead(model=DistilBertForMaskedLM, logits=_distilbert_logits, start=copy_masked_head),
-    "albert": MaskedHead(model=AlbertForMaskedLM, logits=_albert_logits, start=None),
+    "bert": MaskedHead(model=BertForMaskedLM, start=prune_masked_head),
+    "distilbert": MaskedHead(model=DistilBertForMaskedLM, start=copy_masked_head),
+    "albert": MaskedHead(model=AlbertForMaskedLM, start=None),
 }
 """Keys are those of students.presets.STARTS."""
-
-
-def masked_logits(model: PreTrainedModel, states: Tensor) -> Tensor:
-    """Logits over the vocabulary for last hidden states (..., d) of a model with such a head, teachers included.
-
-    Only where they are wanted: the product with the table of pieces costs more than a small student's layers.
-    """
-    return HEADS[model.config.model_type].logits(model, states)
 
 
 def head_from_teacher(config: StudentConfig) -> bool:

@@ -1,6 +1,6 @@
 """Which examples make a batch: a pure function of seed and epoch, so that a resumed run sees the same ones."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,3 +134,10 @@ class Batches:
         if self.tokens is not None:
             return token_batches(self.lengths, self.tokens, seed=self.seed, epoch=epoch)
         return bucketed(self.lengths, self.batch_size, seed=self.seed, epoch=epoch)
+
+    def from_batch(self, start: int) -> Iterator[np.ndarray]:
+        """The batches of a run from number `start` on, one epoch after the other, without end."""
+        epoch, position = divmod(start, self.steps_per_epoch)
+        while True:
+            yield from self.plan(epoch)[position:]
+            epoch, position = epoch + 1, 0

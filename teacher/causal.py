@@ -22,6 +22,7 @@ class Ltr(PretrainObjective):
 
     examples = "segments"
     masked = False
+    complete = True
 
     def __init__(self, model: BertLMHeadModel) -> None:
         super().__init__()
@@ -38,6 +39,9 @@ class Ltr(PretrainObjective):
         """The mean over all pieces that have one before them, padding aside."""
         scores, following = self.logits(batch)
         return {"ltr": functional.cross_entropy(scores, following)}
+
+    def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
+        return {"ltr": int(batch["attention_mask"][:, 1:].sum())}
 
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """fp32 logits (n, vocabulary) at all real positions but the last ones, and the pieces that follow (n,)."""

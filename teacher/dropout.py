@@ -8,6 +8,7 @@ by whoever starts a step. Without a stream, and on other devices, torch's own dr
 import contextlib
 import contextvars
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,23 @@ _stream: contextvars.ContextVar[np.random.SFC64 | None] = contextvars.ContextVar
 def drawing(*key: int) -> Iterator[None]:
     """Within the block (and this thread) dropout draws from the stream of `key`, whole numbers from 0."""
     token = _stream.set(np.random.SFC64(key))
+    try:
+        yield
+    finally:
+        _stream.reset(token)
+
+
+def redrawing() -> contextlib.AbstractContextManager[None]:
+    """A block in which dropout draws again what it draws from this call on: for activations that are computed twice."""
+    stream = _stream.get()
+    return contextlib.nullcontext() if stream is None else _drawing_from(stream.state)
+
+
+@contextlib.contextmanager
+def _drawing_from(state: Any) -> Iterator[None]:
+    stream = np.random.SFC64(0)
+    stream.state = state
+    token = _stream.set(stream)
     try:
         yield
     finally:

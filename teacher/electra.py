@@ -33,6 +33,7 @@ class Rtd(PretrainObjective):
     """
 
     examples = "segments"
+    complete = True
 
     def __init__(self, model: ElectraForPreTraining, generator: ElectraForMaskedLM) -> None:
         super().__init__()
@@ -57,6 +58,9 @@ class Rtd(PretrainObjective):
             "generator": masked_mean(guessed),
             "rtd": functional.binary_cross_entropy_with_logits(detected, replaced.float()),
         }
+
+    def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
+        return {"generator": len(batch["labels"]), "rtd": int(batch["attention_mask"].sum())}
 
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """fp32 logits (k, vocabulary) of the generator at the masked positions, and (n,) of the discriminator.

@@ -1,5 +1,6 @@
 """Fine-tune an encoder on a task: `python -m teacher.finetune --task sst2 --model minilm --out DIR`."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -23,6 +24,7 @@ from teacher.history import read_rows
 from teacher.loop import LoopConfig, Objective, Outcome, resolve_precision, train
 from teacher.options import FinetuneOptions, TaskOptions
 from teacher.prepare import Prepared, model_inputs, predict_logits, prepare
+from teacher.ranks import from_main, ranks
 from teacher.rows import only_rows
 from teacher.scratch import encoder_for
 from teacher.sources import Loaded, load_for_task, resolve
@@ -138,8 +140,9 @@ def _train_teacher(
     key: str,
 ) -> Teacher:
     origin = f"{Path(source).name}, fine-tuned on {prepared.task.data.name}"
-    claim(folder, key)
-    with sole_use(folder):
+    from_main(lambda: claim(folder, key))
+    with contextlib.ExitStack() as stack:
+        from_main(lambda: stack.enter_context(sole_use(folder)))
         return _train_and_save(loaded, prepared, config, options, folder, origin=origin, key=key)
 
 
@@ -154,6 +157,9 @@ def _train_and_save(
     key: str,
 ) -> Teacher:
     outcome = finetune(loaded.model, prepared, config, options, folder / "training")
+    teacher = Teacher(model=loaded.model, prepared=prepared, folder=folder / "model", origin=origin, outcome=outcome)
+    if not ranks().is_main_process:
+        return teacher
     save(
         loaded.model,
         loaded.tokenizer,
@@ -165,7 +171,7 @@ def _train_and_save(
     )
     Checkpoints.clear(folder / "training")
     write_json(folder / DONE, {"key": key, "origin": origin, "outcome": outcome.summary()})
-    return Teacher(model=loaded.model, prepared=prepared, folder=folder / "model", origin=origin, outcome=outcome)
+    return teacher
 
 
 def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: int, precision: str) -> str:
@@ -226,6 +232,7 @@ class FinetuneConfig:
 def main(config: FinetuneConfig) -> None:
     """The command."""
     resolve_precision(config.precision)
+    ranks()
     data = config.data.load()
     for line in describe(data):
         say(line)
@@ -242,6 +249,8 @@ def main(config: FinetuneConfig) -> None:
     )
     if teacher.outcome is None:
         raise UserError(f"{config.model} is fine-tuned on this task already: use it as it is with --teacher")
+    if not ranks().is_main_process:
+        return
     metrics = teacher.prepared.metrics(predict_logits(teacher.model, teacher.prepared, "evaluate"), "evaluate")
     n = len(teacher.prepared.splits["evaluate"])
     say(

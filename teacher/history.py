@@ -1,7 +1,7 @@
 """The history of a stage: one JSON line a logging interval, and one an evaluation."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,16 +16,23 @@ class Row:
     values: dict[str, float]
 
 
+Listen = Callable[[int, Mapping[str, float]], None]
+"""Told every row as it is written: step and values."""
+
+
 class History:
     """Means of what is added, a row every `every` steps, appended to a file.
 
-    A resumed run drops the rows after `upto`, so that the file reads as if it had never stopped.
+    A resumed run drops the rows after `upto`, so that the file reads as if it had never stopped. Of several processes
+    one writes and listens; the others only count.
     """
 
-    def __init__(self, path: Path, *, upto: int, every: int) -> None:
-        self.path, self.every = path, every
+    def __init__(self, path: Path, *, upto: int, every: int, writes: bool = True, listen: Listen | None = None) -> None:
+        self.path, self.every, self.writes, self.listen = path, every, writes, listen
         self.sums: dict[str, float] = {}
         self.count = 0
+        if not writes:
+            return
         kept = [row for row in read_rows(path) if row.step <= upto] if path.exists() else []
         # Whole or not at all: a kill here must not take the rows of earlier sittings along.
         write_text(path, "".join(_line(row) for row in kept))
@@ -45,6 +52,10 @@ class History:
 
     def note(self, step: int, values: Mapping[str, float]) -> None:
         """Write one row as it is."""
+        if not self.writes:
+            return
+        if self.listen is not None:
+            self.listen(step, values)
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(_line(Row(step, dict(values))))
 

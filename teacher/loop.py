@@ -6,6 +6,7 @@ weights, bit for bit, as one that was left alone (same machine, same number of t
 """
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
 
 from common.errors import UserError
@@ -25,7 +27,8 @@ from common.progress import Progress
 from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints, LoopState
 from teacher.dropout import keyed_dropout
-from teacher.history import History, Row
+from teacher.history import History, Listen, Row
+from teacher.ranks import from_main, ranks
 from teacher.step import Stepper
 
 
@@ -38,6 +41,9 @@ class Objective(nn.Module):
     weights: dict[str, float]
     """Loss term to its weight in the total."""
 
+    complete: bool = False
+    """Every parameter has a part in every loss: several processes then need not look for those that have none."""
+
     def at(self, step: int, total: int) -> None:
         """Called before each optimizer step, counted from 0, of `total`: for what changes during a stage."""
 
@@ -45,6 +51,14 @@ class Objective(nn.Module):
         """Terms that are no means over all examples, to how much of the mean over a batch a part of it has.
 
         Both are indices of examples. Every other term's share is the part's share of the examples.
+        """
+        return {}
+
+    def counts(self, batch: dict[str, Tensor]) -> Mapping[str, int]:
+        """Terms that are no means over examples, to how many entries of these tensors they are means over.
+
+        A part's share of such a term is its count's share of the counts of all parts; where that is known before the
+        tensors are there, `shares` says it at less cost.
         """
         return {}
 
@@ -84,6 +98,8 @@ class LoopConfig:
     """ "fp32", "bf16", or "auto": bf16 where the processor multiplies it natively (slower elsewhere)."""
     evaluations: int = 1
     """Evaluations an epoch."""
+    evaluate_every: int | None = None
+    """Optimizer steps between evaluations instead; there is one at the end in any case."""
     patience: int | None = None
     """Stop after so many evaluations without a better metric; None trains to the end."""
     checkpoint_every: int = 200
@@ -106,8 +122,9 @@ class LoopConfig:
             problems.append(f"schedule {self.schedule!r}: expected 'linear' or 'constant'")
         if self.precision not in ("auto", "fp32", "bf16"):
             problems.append(f"precision {self.precision!r}: expected 'auto', 'fp32' or 'bf16'")
-        if min(self.accumulation, self.checkpoint_every, self.evaluations) < 1:
-            problems.append("accumulation, checkpoint interval and evaluations an epoch: expected at least 1")
+        every = 1 if self.evaluate_every is None else self.evaluate_every
+        if min(self.accumulation, self.checkpoint_every, self.evaluations, every) < 1:
+            problems.append("accumulation, checkpoint interval and evaluations: expected at least 1")
         if problems:
             raise UserError("; ".join(problems))
 
@@ -139,8 +156,10 @@ class Outcome:
         return {name: value for name, value in dataclasses.asdict(self).items() if name != "history"}
 
 
-Evaluate = Callable[[], float]
-"""The selection metric of the model as it is now, higher better."""
+SELECTION = "selection metric"
+
+Evaluate = Callable[[], float | Mapping[str, float]]
+"""The selection metric of the model as it is now, higher better; a mapping has it as SELECTION beside other figures."""
 
 
 def resolve_precision(precision: str) -> str:
@@ -170,30 +189,27 @@ def train(
     *,
     label: str,
     evaluate: Evaluate | None = None,
+    keep_best: bool = True,
+    listen: Listen | None = None,
 ) -> Outcome:
     """Train `objective` in place; `folder` receives history and checkpoints, and is gone on with where it has some.
 
-    With `evaluate`, the weights of the best evaluation are the ones kept at the end.
+    With `evaluate`, the weights of the best evaluation are the ones kept at the end; without `keep_best` they only lie
+    in `folder`, and the last ones are kept. Of several processes each gets the same weights and outcome; the first one
+    writes, evaluates, and tells `listen` every row of the history.
 
     Raises:
         UserError: the first loss term that is not finite, by name and step.
     """
     total = config.steps or math.ceil(config.epochs * batches.steps_per_epoch / config.accumulation)
-    accelerator = Accelerator(gradient_accumulation_steps=config.accumulation)
+    main = ranks().is_main_process
     precision = resolve_precision(config.precision)
-    optimizer = torch.optim.AdamW(
-        parameter_groups(objective, config.weight_decay),
-        lr=config.learning_rate,
-        betas=config.betas,
-        eps=config.epsilon,
-        fused=True,
-    )
     home = next(objective.parameters()).device
-    prepared, optimizer = accelerator.prepare(objective, optimizer)
+    accelerator, prepared, optimizer = _prepared(objective, config)
     objective.follow(accelerator.device)
     checkpoints = Checkpoints(folder, objective, optimizer)
     state = checkpoints.restore() or LoopState()
-    history = History(folder / "history.jsonl", upto=state.step, every=max(1, total // 100))
+    history = History(folder / "history.jsonl", upto=state.step, every=max(1, total // 100), writes=main, listen=listen)
     history.sums, history.count = dict(state.pending), state.pending_count
     if state.step == 0:
         torch.manual_seed(config.seed)
@@ -204,6 +220,7 @@ def train(
         prepared,
         objective.weights,
         objective.shares,
+        objective.counts,
         batches,
         precision=precision,
         seed=config.seed,
@@ -227,10 +244,11 @@ def train(
             state.seconds = time.monotonic() - started
             if state.stopped(config.patience):
                 break
-            if state.step % config.checkpoint_every == 0 and state.step < total:
+            if main and state.step % config.checkpoint_every == 0 and state.step < total:
                 checkpoints.save(state, history)
     history.flush(state.step)
-    if evaluate is not None:
+    if evaluate is not None and keep_best:
+        accelerator.wait_for_everyone()
         checkpoints.load_best()
     optimizer.zero_grad(set_to_none=True)
     objective.to(home).follow(home)
@@ -240,28 +258,36 @@ def train(
         seconds=time.monotonic() - started,
         selected_step=state.best_step,
         selected_value=state.best_value,
-        history=history.rows(),
+        history=from_main(history.rows),
     )
+
+
+def _prepared(objective: Objective, config: LoopConfig) -> tuple[Accelerator, nn.Module, Any]:
+    """The accelerator, and the objective and its optimizer on its device."""
+    # Heads and poolers that a loss does not look at get no gradient.
+    unused = DistributedDataParallelKwargs(find_unused_parameters=not objective.complete)
+    accelerator = Accelerator(gradient_accumulation_steps=config.accumulation, kwargs_handlers=[unused])
+    optimizer = torch.optim.AdamW(
+        parameter_groups(objective, config.weight_decay),
+        lr=config.learning_rate,
+        betas=config.betas,
+        eps=config.epsilon,
+        fused=True,
+    )
+    return (accelerator, *accelerator.prepare(objective, optimizer))
 
 
 def _steps(
     batches: Batches, config: LoopConfig, state: LoopState, total: int
 ) -> Iterator[tuple[int, list[np.ndarray]]]:
     """Every optimizer step from the state's on, with its batches; the position follows from the step number alone."""
-    plan: list[np.ndarray] = []
-    planned = -1
+    drawn = batches.from_batch(state.step * config.accumulation)
     for step in range(state.step, total):
-        parts = []
-        for part in range(step * config.accumulation, (step + 1) * config.accumulation):
-            epoch, position = divmod(part, batches.steps_per_epoch)
-            if epoch != planned:
-                plan, planned = batches.plan(epoch), epoch
-            parts.append(plan[position])
-        yield step, parts
+        yield step, list(itertools.islice(drawn, config.accumulation))
 
 
 def _evaluation_due(step: int, total: int, batches: Batches, config: LoopConfig) -> bool:
-    every = max(1, batches.steps_per_epoch // (config.accumulation * config.evaluations))
+    every = config.evaluate_every or max(1, batches.steps_per_epoch // (config.accumulation * config.evaluations))
     return step % every == 0 or step == total
 
 
@@ -270,11 +296,14 @@ def _select(
 ) -> None:
     """Evaluate; keep the weights where the metric is the best so far."""
     objective.eval()
-    value = evaluate()
+    found = from_main(evaluate)
     objective.train()
-    history.note(state.step, {"selection metric": value})
+    figures = dict(found) if isinstance(found, Mapping) else {SELECTION: found}
+    value = figures[SELECTION]
+    history.note(state.step, figures)
     if state.best_value is None or value > state.best_value:
         state.best_value, state.best_step, state.worse = value, state.step, 0
-        checkpoints.save_best(state.step)
+        if history.writes:
+            checkpoints.save_best(state.step)
     else:
         state.worse += 1

@@ -27,6 +27,7 @@ class Mlm(PretrainObjective):
     """
 
     examples = "segments"
+    complete = True
 
     def __init__(self, model: BertForMaskedLM) -> None:
         super().__init__()
@@ -39,6 +40,9 @@ class Mlm(PretrainObjective):
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"mlm": _masked_loss(self.logits(batch), batch)}
+
+    def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
+        return {"mlm": len(batch["labels"])}
 
     def logits(self, batch: dict[str, Tensor]) -> Tensor:
         """fp32 logits (k, vocabulary) at the masked positions only."""
@@ -59,6 +63,7 @@ class MlmNsp(PretrainObjective):
     """
 
     examples = "nsp"
+    complete = True
     term: ClassVar[str] = "nsp"
     """What the question about the pair is called."""
 
@@ -77,6 +82,9 @@ class MlmNsp(PretrainObjective):
             "mlm": _masked_loss(scores, batch),
             self.term: functional.cross_entropy(relations, batch["next_labels"]),
         }
+
+    def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
+        return {"mlm": len(batch["labels"])}
 
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """fp32 logits: (k, vocabulary) at the masked positions only, and (batch, 2) of the pair."""

@@ -1,31 +1,31 @@
-"""Pretrain an encoder from random weights: `python -m teacher.pretrain --corpus pydocs --out DIR`."""
+"""Pretrain an encoder from random weights, or one further: `python -m teacher.pretrain --corpus pydocs --out DIR`."""
 
-import copy
-import math
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
+from transformers import PreTrainedModel
 
 from common.command import run_command
 from common.progress import say
 from teacher.attention import use_training_attention
-from teacher.batches import Batches
+from teacher.continued import Continued, load_continued
 from teacher.corpus import Corpus, load_corpus
-from teacher.domain import general_counts, piece_counts
-from teacher.examples import Examples, draw_examples
-from teacher.loop import resolve_precision, train
-from teacher.maskings import MASKINGS, PIECES, Masks
+from teacher.course import best_of, run_course, steps_in
+from teacher.loop import Outcome, resolve_precision
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
-from teacher.pairs import Pairs
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import PretrainData, held_out_batches, prepare_data, training_batches
+from teacher.pretrain_data import unigram_loss
 from teacher.pretrain_folder import Work, open_work, reusable, write_model
+from teacher.pretrain_material import Material, gather
 from teacher.pretrain_objective import PretrainObjective
 from teacher.pretrain_summary import report, summarise
+from teacher.ranks import from_main, main_first, ranks
+from teacher.recompute import recompute_activations
+from teacher.scalars import writer_class
+from teacher.sources import weights_identity
+from teacher.vocabulary import extend_embeddings
 
 DROPOUT = 0.1
 """In the written model, for fine-tuning."""
@@ -33,6 +33,8 @@ DROPOUT = 0.1
 EXAMPLES = """
   python -m teacher.pretrain --corpus pydocs --size mini --out runs/mini
   python -m teacher.pretrain --corpus FOLDER --size small --minutes 60 --out runs/small
+  python -m teacher.pretrain --from minilm --corpus FOLDER --objective mlm --out runs/minilm-further
+  torchrun --nproc-per-node 2 -m teacher.pretrain --size base --length 128 --long-length 512 --out runs/base
 """
 
 
@@ -42,117 +44,122 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
     A finished `folder` of equal settings and text is left as it is. While it runs, everything is in FOLDER-unfinished.
 
     Raises:
-        UserError: `folder` holds something else; too little text; a vocabulary smaller than the alphabet.
+        UserError: `folder` holds something else; too little text; a vocabulary smaller than the alphabet; no model to
+        go on from, or inputs longer than its positions.
     """
+    ranks()
+    if config.schedule.tensorboard is not None:
+        writer_class()
     corpus = load_corpus(config.corpus)
     general = load_corpus(config.compared_with) if config.masking == "domain" else None
     settings = config.settings() | {"corpus_fingerprint": corpus.fingerprint()}
     if general is not None:
         settings["general_fingerprint"] = general.fingerprint()
-    if reusable(folder, settings):
+    if config.start.source is not None:
+        settings["from_weights"] = weights_identity(config.start.source)
+    if from_main(lambda: reusable(folder, settings)):
         say(f"{folder} is pretrained with these settings already: reused. For another one choose another --out")
         return folder
-    work = open_work(folder, settings, resume=config.resume)
-    data = _data(config, corpus, work)
-    precision = resolve_precision(config.precision)
+    work = from_main(lambda: open_work(folder, settings, resume=config.resume))
+    start = None if config.start.source is None else load_continued(config.start.source, config.seed, config.longest)
+    material = main_first(
+        lambda: gather(config, corpus, general, work.folder / "data", None if start is None else start.tokenizer)
+    )
+    _learn(config, corpus, material, start, settings, work, folder)
+    # The others go on only when the folder is there.
+    ranks().wait_for_everyone()
+    return folder
+
+
+def _learn(
+    config: PretrainConfig,
+    corpus: Corpus,
+    material: Material,
+    start: Continued | None,
+    settings: dict[str, Any],
+    work: Work,
+    folder: Path,
+) -> None:
+    """Train, and write the finished folder."""
+    data, precision = material.data, resolve_precision(config.precision)
     # Before anything is trained, since there may be no example in what is held out.
-    held_out = list(_held_out(config, data))
-    objective = _objective(config, len(data.tokenizer))
-    masks = _masks(config, data, general) if objective.masked else None
-    steps = work.steps(lambda: config.budget or _calibrate(objective, data, masks, config))
-    batches, examples = _batches(config, data, masks, steps)
-    outcome = train(objective, batches, config.loop(steps), work.folder / "training", label=f"pretrain {config.size}")
-    measured = evaluate_pretraining(objective, held_out, precision)
-    summary = summarise(data, batches, outcome, measured, accumulation=config.accumulation) | {
+    held_out = list(material.held_out())
+    objective = _objective(config, material, start)
+
+    def figures() -> dict[str, float]:
+        return evaluate_pretraining(objective, held_out, precision)
+
+    before = None if start is None or start.new_head else figures()
+    steps = work.steps(lambda: config.budget or steps_in(config, objective, lambda trial: material.batches(trial)[0]))
+    batches, examples = material.batches(steps)
+    unigram = unigram_loss(data.learned)
+    outcome = run_course(config, objective, batches, steps, work, unigram=unigram, figures=figures)
+    if not ranks().is_main_process:
+        return
+    best = best_of(objective, outcome, work)
+    summary = summarise(data, batches, outcome, figures(), accumulation=config.accumulation) | {
         "precision": precision,
         "parameters": objective.model.num_parameters(),
-        **_shares(config, examples),
+        **material.shares(examples),
         "corpus": corpus.name,
         "sources": corpus.sources,
     }
     report(summary)
-    for model in objective.models.values():
-        model.config.update({"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT})
-    write_model(folder, objective.models, data.tokenizer, settings=settings, summary=summary, work=work)
-    return folder
+    summary |= _of_start(start, before, summary["notes"]) | _of_best(best, outcome)
+    finish = _finisher(start)
+    models = {name: finish(model) for name, model in objective.models.items()}
+    if best is not None:
+        models |= {f"best/{name}".rstrip("/"): finish(model) for name, model in best.models.items()}
+    write_model(folder, models, data.tokenizer, settings=settings, summary=summary, work=work)
 
 
-def _data(config: PretrainConfig, corpus: Corpus, work: Work) -> PretrainData:
-    data = prepare_data(
-        corpus,
-        work.folder / "data",
-        vocabulary=config.vocabulary,
-        cased=config.cased,
-        seed=config.seed,
-        enough=None if config.budget is None else config.budget * config.pairs_a_step * config.length,
-    )
-    for note in corpus.notes():
-        say(note)
-    return data
-
-
-def _objective(config: PretrainConfig, vocabulary: int) -> PretrainObjective:
+def _objective(config: PretrainConfig, material: Material, start: Continued | None) -> PretrainObjective:
     """With its first weights."""
-    shape = bert_config(config, vocabulary)
-    objective = OBJECTIVES[config.objective].fresh(shape, config.seed, generator_width=config.generator_width)
+    tokenizer = material.data.tokenizer
+    objective: PretrainObjective
+    if start is None:
+        shape = bert_config(config, len(tokenizer))
+        objective = OBJECTIVES[config.objective].fresh(shape, config.seed, generator_width=config.generator_width)
+    else:
+        extend_embeddings(start.model, start.tokenizer, tokenizer)
+        objective = start.objective(config.dropout)
     for model in objective.models.values():
         use_training_attention(model)
+        if config.schedule.activation_checkpointing:
+            recompute_activations(model)
     return objective
 
 
-def _masks(config: PretrainConfig, data: PretrainData, general: Corpus | None) -> Masks:
-    own = partial(piece_counts, data.learned, len(data.tokenizer))
-    choose = MASKINGS[config.masking](
-        data.tokenizer, own, lambda: general_counts(general or (), data.tokenizer, config.compared_with)
-    )
-    return Masks(choose=choose, static=config.masks == "static")
-
-
-def _held_out(config: PretrainConfig, data: PretrainData) -> Iterator[dict[str, Tensor]]:
-    """Pieces are hidden at random whatever --masking is, so that figures can be compared."""
-    kind = OBJECTIVES[config.objective]
-    masks = PIECES if kind.masked else None
-    return held_out_batches(data, length=config.length, seed=config.seed, kind=kind.examples, masks=masks)
-
-
-def _batches(config: PretrainConfig, data: PretrainData, masks: Masks | None, steps: int) -> tuple[Batches, Examples]:
-    examples = draw_examples(
-        data.learned,
-        OBJECTIVES[config.objective].examples,
-        length=config.length,
-        seed=config.seed,
-        wanted=steps * config.pairs_a_step,
-        most=config.dupe_factor,
-        all_passes=config.masks == "static",
-    )
-    batches = training_batches(
-        data, examples, batch_size=config.batch_size, length=config.length, seed=config.seed, masks=masks
-    )
-    return batches, examples
-
-
-def _shares(config: PretrainConfig, examples: Examples) -> dict[str, float]:
-    """The share of pairs whose label is 1: random ones, or swapped ones."""
-    if not isinstance(examples, Pairs):
+def _of_start(start: Continued | None, before: dict[str, float] | None, notes: list[str]) -> dict[str, Any]:
+    """What the summary says about the model that was gone on from."""
+    if start is None:
         return {}
-    name = "random" if OBJECTIVES[config.objective].examples == "nsp" else "swapped"
-    return {f"{name}_pair_share": examples.random_share}
+    return {"held_out_before": before, "new_head": start.new_head, "notes": [*start.notes, *notes]}
 
 
-def _calibrate(
-    objective: PretrainObjective, data: PretrainData, masks: Masks | None, config: PretrainConfig, trial: int = 12
-) -> int:
-    """Steps that fit into config.minutes here and now, from the time of a few on a copy of the model."""
-    batches, _ = _batches(config, data, masks, trial)
-    with tempfile.TemporaryDirectory() as folder:
-        outcome = train(copy.deepcopy(objective), batches, config.loop(trial), Path(folder), label="time a few steps")
-    assert config.minutes is not None
-    return max(1, math.floor(60 * config.minutes / (outcome.seconds / outcome.steps)))
+def _of_best(best: PretrainObjective | None, outcome: Outcome) -> dict[str, Any]:
+    """What the summary says about weights that were better than the last."""
+    if best is None:
+        return {}
+    say(f"the weights of step {outcome.selected_step:,} were better on held-out text: they are in the folder best")
+    return {"best_step": outcome.selected_step, "best_loss": -(outcome.selected_value or 0.0)}
+
+
+def _finisher(start: Continued | None) -> Callable[[PreTrainedModel], PreTrainedModel]:
+    """What a model is given before it is written."""
+    if start is not None:
+        return start.with_pooler
+
+    def with_dropout(model: PreTrainedModel) -> PreTrainedModel:
+        model.config.update({"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT})
+        return model
+
+    return with_dropout
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainCommand(PretrainConfig):
-    """Pretrain an encoder from random weights, with a vocabulary of its own, and write a model folder."""
+    """Pretrain an encoder, from random weights and a vocabulary of its own, or further (--from); write its folder."""
 
     out: Path
     """Model folder to be written; while it runs, everything is in OUT-unfinished."""

@@ -90,10 +90,12 @@ def card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         for figure, value, baseline in figure_rows(summary)
     )
     tested = held_out.get("pairs", held_out.get("sequences"))
-    return f"""# {words.architecture} {settings["size"]}, pretrained from random weights
+    longest = settings.get("long_length", settings["length"])
+    return f"""# {words.architecture} {_shape(settings)}, pretrained from random weights
 
 Objective {settings["objective"]} on `{corpus}`: {summary["steps"]:,} steps of {batch} {words.examples} of at most
-{settings["length"]} pieces, {summary["tokens"]:,} tokens in {summary["seconds"]:.0f} s.{_hidden(settings)}
+{settings["length"]} pieces{_long(settings)}, {summary["tokens"]:,} tokens in
+{summary["seconds"]:.0f} s.{_hidden(settings)}
 {summary["parameters"]:,} parameters, {summary["vocabulary"]:,} WordPieces, {case}.
 
 | {tested:,} {words.examples} of held-out documents | model | without context |
@@ -101,7 +103,7 @@ Objective {settings["objective"]} on `{corpus}`: {summary["steps"]:,} steps of {
 {rows}
 
 {notes}
-{words.loaded_by} Positions from {settings["length"]} on were
+{words.loaded_by} Positions from {longest} on were
 never trained. All settings and figures are in pretraining.json, the curves in history.jsonl.
 """
 
@@ -113,6 +115,19 @@ def part_card(name: str, settings: Mapping[str, Any]) -> str:
 
 It was trained beside the model in the folder above, which says how. `AutoModelForMaskedLM` loads it.
 """
+
+
+def _shape(settings: Mapping[str, Any]) -> str:
+    """The size, and what differs from it."""
+    changes = [f"{name} {settings[name]}" for name in ("layers", "hidden", "heads", "ffn") if name in settings]
+    return settings["size"] + (f" ({', '.join(changes)})" if changes else "")
+
+
+def _long(settings: Mapping[str, Any]) -> str:
+    """The second phase, where there is one."""
+    if "long_length" not in settings:
+        return ""
+    return f" ({settings['long_length']} in the last {settings.get('long_share', 0.1):.0%} of the steps)"
 
 
 def _hidden(settings: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """What can be said about a pretraining run."""
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 from transformers import BertConfig
@@ -10,6 +11,7 @@ from common.errors import UserError, unknown_name
 from teacher.loop import LoopConfig
 from teacher.maskings import MASKINGS
 from teacher.objectives import OBJECTIVES
+from teacher.pretrain_options import ScheduleOptions, ShapeOptions, StartOptions, changed
 from teacher.tokenizer import POSITIONS
 
 SIZES = {
@@ -32,9 +34,15 @@ DEFAULT_STEPS = 2000
 """About five minutes of mini on two cores that have bf16, at the other defaults: 3.4 million tokens of pydocs."""
 
 
+_GROUPS = ("start", "shape", "schedule")
+
+RATE, CONTINUED_RATE = 1e-3, 1e-4
+"""Peak rates, from random weights and for an encoder that has learned already."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PretrainConfig:
-    """Pretrain an encoder from random weights, with a vocabulary of its own, and write a model folder."""
+    """Pretrain an encoder, from random weights and a vocabulary of its own, or further (--from); write its folder."""
 
     corpus: str = "pydocs"
     """pydocs (docstrings of the installed libraries), a text file, a folder of them, or hub:ID."""
@@ -71,8 +79,9 @@ class PretrainConfig:
     """Pairs a batch."""
     accumulation: int = 1
     """Batches a step."""
-    learning_rate: float = 1e-3
-    """Peak of AdamW; after 10 % warm-up it falls to 0. Mini learned nothing at 3e-3; larger sizes want less."""
+    learning_rate: float | None = None
+    """Peak of AdamW; after the warm-up it falls to 0. None: 1e-3 (mini learned nothing at 3e-3, larger sizes want
+    less), and 1e-4 with --from."""
     dropout: float = 0.0
     """While pretraining. Less than one pass cannot be learned by heart, and 0.1 (BERT's) is a third slower."""
     precision: str = "auto"
@@ -83,19 +92,22 @@ class PretrainConfig:
     """Draws weights, documents, pairs and masks."""
     resume: bool = False
     """Go on with an interrupted run of the same settings; starts one where there is none."""
+    start: StartOptions = field(default_factory=StartOptions)
+    shape: ShapeOptions = field(default_factory=ShapeOptions)
+    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
 
     def __post_init__(self) -> None:
-        problems = [
-            str(unknown_name(option, name, known))
-            for option, name, known in (
-                ("--size", self.size, SIZES),
-                ("--objective", self.objective, OBJECTIVES),
-                ("--masking", self.masking, MASKINGS),
-                ("--masks", self.masks, ("dynamic", "static")),
-            )
-            if name not in known
+        names: list[tuple[str, str, Collection[str]]] = [
+            ("--size", self.size, SIZES),
+            ("--objective", self.objective, OBJECTIVES),
+            ("--masking", self.masking, MASKINGS),
+            ("--masks", self.masks, ("dynamic", "static")),
         ]
-        problems += self._contradictions()
+        problems = [str(unknown_name(option, name, known)) for option, name, known in names if name not in known]
+        problems += self._contradictions() + self._continued_problems() + self.start.problems()
+        problems += self.schedule.problems(self.length)
+        if self.size in SIZES:
+            problems += self.shape.problems(SIZES[self.size][1])
         if self.steps is not None and self.minutes is not None:
             problems.append("--steps and --minutes contradict each other: give one of them")
         if self.minutes is not None and self.minutes <= 0:
@@ -137,6 +149,35 @@ class PretrainConfig:
         """The general text of domain masking."""
         return self.general_text or GENERAL_TEXT
 
+    def _continued_problems(self) -> list[str]:
+        """Options that contradict --from."""
+        if self.start.source is None:
+            return []
+        problems = []
+        if self.objective != "mlm":
+            problems.append(
+                f"--objective {self.objective}: an encoder that is pretrained further learns masked pieces alone, say "
+                "--objective mlm"
+            )
+        fresh = {"--size": self.size != PretrainConfig.size, "--cased": self.cased}
+        fresh |= {"--vocabulary": self.vocabulary != PretrainConfig.vocabulary}
+        given = [name for name, differs in fresh.items() if differs] + self.shape.given
+        if given:
+            problems.append(f"{', '.join(given)}: what is given by --from has its shape and its tokenizer already")
+        return problems
+
+    @property
+    def peak(self) -> float:
+        """Of the learning rate."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return RATE if self.start.source is None else CONTINUED_RATE
+
+    @property
+    def longest(self) -> int:
+        """Pieces of the longest input of the whole run."""
+        return self.schedule.long_length or self.length
+
     @property
     def budget(self) -> int | None:
         """Steps, as far as known before anything is timed."""
@@ -144,7 +185,9 @@ class PretrainConfig:
 
     def loop(self, steps: int) -> LoopConfig:
         return LoopConfig(
-            learning_rate=self.learning_rate,
+            learning_rate=self.peak,
+            warmup=self.schedule.warmup,
+            evaluate_every=self.schedule.evaluate_every,
             steps=steps,
             accumulation=self.accumulation,
             precision=self.precision,
@@ -162,19 +205,20 @@ class PretrainConfig:
             entry.name
             for entry in dataclasses.fields(PretrainConfig)
             if entry.name not in _LATER or getattr(self, entry.name) != entry.default
-        } - {"resume", "checkpoint_every"}
-        return {name: getattr(self, name) for name in sorted(names)} | {"steps": self.budget}
+        } - {"resume", "checkpoint_every", *_GROUPS}
+        own = {name: getattr(self, name) for name in sorted(names)}
+        return own | {"steps": self.budget, "learning_rate": self.peak} | changed(self.start, self.shape, self.schedule)
 
 
 def bert_config(config: PretrainConfig, vocabulary: int) -> BertConfig:
-    """The architecture of a size, for a vocabulary of so many pieces."""
-    layers, hidden = SIZES[config.size]
+    """The architecture of a size or shape, for a vocabulary of so many pieces."""
+    layers, hidden, heads, ffn = config.shape.resolved(*SIZES[config.size])
     return BertConfig(
         vocab_size=vocabulary,
         num_hidden_layers=layers,
         hidden_size=hidden,
-        num_attention_heads=hidden // 64,
-        intermediate_size=4 * hidden,
+        num_attention_heads=heads,
+        intermediate_size=ffn,
         max_position_embeddings=POSITIONS,
         pad_token_id=0,
         hidden_dropout_prob=config.dropout,

@@ -2,14 +2,15 @@
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BertTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from common.errors import UserError
 from common.files import new_folder
@@ -47,11 +48,19 @@ class PretrainData:
 
 
 def prepare_data(
-    corpus: Iterable[list[str]], folder: Path, *, vocabulary: int, cased: bool, seed: int, enough: int | None
+    corpus: Iterable[list[str]],
+    folder: Path,
+    *,
+    vocabulary: int,
+    cased: bool,
+    seed: int,
+    enough: int | None,
+    given: Callable[[Iterator[str]], PreTrainedTokenizerFast] | None = None,
 ) -> PretrainData:
     """Shuffle, hold out, learn the vocabulary and tokenise; kept in `folder`, and read from there the next time.
 
     Documents are tokenised until there are `enough` pieces (None: all): a short run needs only a part of much text.
+    With `given`, the tokenizer is what that makes of a sample of the text, instead of a vocabulary that is learned.
 
     Raises:
         UserError: fewer than four documents, a vocabulary smaller than the alphabet.
@@ -60,8 +69,11 @@ def prepare_data(
         return _load(folder)
     held_out, learned = _split(list(corpus), seed)
     say(f"{len(held_out) + len(learned):,} documents, {len(held_out):,} of them held out")
-    tokenizer = train_wordpiece(_sample(learned), vocabulary=vocabulary, cased=cased)
-    say(f"vocabulary of {len(tokenizer):,} pieces learned")
+    if given is None:
+        tokenizer = train_wordpiece(_sample(learned), vocabulary=vocabulary, cased=cased)
+        say(f"vocabulary of {len(tokenizer):,} pieces learned")
+    else:
+        tokenizer = given(_sample(learned))
     data = PretrainData(
         tokenizer=tokenizer,
         learned=encode_documents(learned, tokenizer, enough=enough),
@@ -76,7 +88,8 @@ def prepare_data(
 
 def _load(folder: Path) -> PretrainData:
     learned, held_out = Pieces.load(folder / "learned.npz"), Pieces.load(folder / "held_out.npz")
-    return PretrainData(tokenizer=BertTokenizer.from_pretrained(folder), learned=learned, held_out=held_out)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    return PretrainData(tokenizer=tokenizer, learned=learned, held_out=held_out)
 
 
 def _split(documents: Documents, seed: int) -> tuple[Documents, Documents]:

@@ -11,7 +11,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
+from teacher.continued_card import best_card, continued_card
 from teacher.pretrain_card import card, part_card
+from teacher.ranks import from_main
 
 DONE = "pretraining.json"
 PLAN = "plan.json"
@@ -24,12 +26,16 @@ class Work:
     folder: Path
 
     def steps(self, decide: Callable[[], int]) -> int:
-        """Steps of the whole run: decided once, and the same after every interruption."""
-        plan = _read(self.folder / PLAN)
-        if plan.get("steps") is None:
-            plan["steps"] = decide()
-            write_json(self.folder / PLAN, plan)
-        return int(plan["steps"])
+        """Steps of the whole run: decided once, and the same after every interruption and in all processes."""
+        steps = from_main(lambda: _read(self.folder / PLAN).get("steps"))
+        if steps is None:
+            decided = decide()
+            steps = from_main(lambda: self._keep(decided))
+        return int(steps)
+
+    def _keep(self, steps: int) -> int:
+        write_json(self.folder / PLAN, _read(self.folder / PLAN) | {"steps": steps})
+        return steps
 
 
 def reusable(folder: Path, identity: Mapping[str, Any], done: str = DONE) -> bool:
@@ -102,13 +108,22 @@ def write_model(
 ) -> None:
     """The finished folder, all at once: weights, tokenizer, card, pretraining.json, history.jsonl; then drop `work`.
 
-    `models` are by the folder inside it: "" is the one that is wanted, a generator stands beside it.
+    `models` are by the folder inside it: "" is the one that is wanted, a generator or the best one stands beside it.
     """
     with new_folder(folder) as target:
         for name, model in models.items():
             model.save_pretrained(target / name)
             tokenizer.save_pretrained(target / name)
-            write_text(target / name / "README.md", part_card(name, settings) if name else card(settings, summary))
+            write_text(target / name / "README.md", _page(name, settings, summary))
         shutil.copyfile(work.folder / "training" / "history.jsonl", target / "history.jsonl")
         write_json(target / DONE, {"settings": dict(settings), **summary})
     shutil.rmtree(work.folder)
+
+
+def _page(name: str, settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    """The model card in the folder `name`."""
+    if name.startswith("best"):
+        return best_card(summary)
+    if name:
+        return part_card(name, settings)
+    return card(settings, summary) if settings.get("from") is None else continued_card(settings, summary)

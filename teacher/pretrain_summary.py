@@ -1,6 +1,6 @@
 """What a finished pretraining says of itself."""
 
-import math
+import itertools
 from typing import Any
 
 from common.progress import say
@@ -33,11 +33,7 @@ def summarise(
 
 def served_tokens(batches: Batches, count: int) -> int:
     """Real tokens of the first `count` batches."""
-    total = 0
-    for epoch in range(math.ceil(count / batches.steps_per_epoch)):
-        rest = count - epoch * batches.steps_per_epoch
-        total += sum(int(batches.lengths[batch].sum()) for batch in batches.plan(epoch)[:rest])
-    return total
+    return sum(int(batches.lengths[batch].sum()) for batch in itertools.islice(batches.from_batch(0), count))
 
 
 def lessons(held_out: dict[str, float], unigram: float) -> list[str]:

@@ -1,5 +1,6 @@
 """Where a teacher's weights come from: the packaged MiniLM, a folder, a hub id, or random numbers."""
 
+import hashlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,19 @@ def resolve(source: str) -> str:
     if source.startswith((".", "/", "~")) or source.count("/") > 1 or Path(source).exists():
         raise UserError(f"{source} is no model folder. Give a folder with config.json, a hub id, or minilm")
     return source
+
+
+def weights_identity(source: str) -> str:
+    """Of the model at `source`: a checksum over its weights, or the hub id."""
+    where = Path(resolve(source))
+    files = sorted((*where.glob("*.safetensors"), *where.glob("pytorch_model*.bin"))) if where.is_dir() else []
+    if not files:
+        return str(where)
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)

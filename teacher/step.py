@@ -5,14 +5,19 @@ a Python thread whose operations run in one torch thread, bring more, since torc
 computes. Gradients meet in the parameters: the sum of two does not depend on which comes first, so two lanes end with
 the same bits every time. A third would break that: there are never more lanes, and where several batches make a step,
 the sum of the earlier ones is kept aside.
+
+Several processes (torchrun, accelerate launch) share a batch in the same way, a part each in one lane: two processes
+take the step that two lanes would take.
 """
 
 import concurrent.futures
 import contextlib
 import contextvars
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +28,10 @@ from common.errors import UserError
 from teacher.batches import Batches
 from teacher.dropout import drawing
 from teacher.lanes import LANES
+from teacher.ranks import summed
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 _lane: contextvars.ContextVar[int] = contextvars.ContextVar("lane", default=0)
 
@@ -68,6 +77,18 @@ def cut(indices: np.ndarray, number: int, lanes: int) -> list[Part]:
     ]
 
 
+def own_parts(parts: list[Part], processes: int, rank: int) -> list[Part]:
+    """Of a batch cut for `processes`, what process `rank` computes: all of it if it is alone, else one part.
+
+    Where a batch has fewer examples than there are processes, one without any repeats an example with the share 0: all
+    must take part when gradients meet.
+    """
+    if processes == 1:
+        return parts
+    idle = dataclasses.replace(parts[0], indices=parts[0].indices[:1], share=0.0)
+    return [parts[rank] if rank < len(parts) else idle]
+
+
 class Stepper:
     """Runs forward and backward of batches; gradients add up in the parameters.
 
@@ -76,6 +97,7 @@ class Stepper:
         model: the objective, prepared by the accelerator.
         weights: loss term to its weight.
         shares: of a part's examples and its batch's, the terms whose share is another than that of the examples.
+        counts: of a part's tensors, the terms whose share goes by what is counted there.
         batches: where examples come from.
         precision: "fp32" or "bf16".
         seed: of dropout.
@@ -88,6 +110,7 @@ class Stepper:
         model: nn.Module,
         weights: Mapping[str, float],
         shares: Callable[[np.ndarray, np.ndarray], Mapping[str, float]],
+        counts: Callable[[dict[str, Tensor]], Mapping[str, int]],
         batches: Batches,
         *,
         precision: str,
@@ -95,8 +118,9 @@ class Stepper:
         label: str,
     ) -> None:
         self._accelerator, self._model, self._batches = accelerator, model, batches
-        self._weights, self._shares = weights, shares
+        self._weights, self._shares, self._counts = weights, shares, counts
         self._bf16, self._seed, self._label = precision == "bf16", seed, label
+        self._processes = accelerator.num_processes
         self._lanes = lanes_for(accelerator, batches.batch_size)
         self._threads = torch.get_num_threads()
         self._pool = concurrent.futures.ThreadPoolExecutor(self._lanes, initializer=self._start_lane)
@@ -117,7 +141,8 @@ class Stepper:
         for position, indices in enumerate(batches):
             if position and self._lanes > 1:
                 aside = self._set_aside(aside)
-            parts = cut(indices, step * len(batches) + position, self._lanes)
+            parts = cut(indices, step * len(batches) + position, self._lanes * self._processes)
+            parts = own_parts(parts, self._processes, self._accelerator.process_index)
             # Gradients of several processes meet once a step, with the last batch.
             last = position == len(batches) - 1
             with contextlib.nullcontext() if last else self._accelerator.no_sync(self._model):
@@ -126,6 +151,10 @@ class Stepper:
                         sums[name] = sums.get(name, 0.0) + value / len(batches)
         if aside:
             self._set_aside(aside, back=True)
+        if self._processes > 1:
+            sums = summed(sums)
+            # Here and not in a part: all processes stop at the same step.
+            _refuse_non_finite(sums, self._label, step)
         return sums
 
     def _set_aside(self, earlier: list[Tensor | None], *, back: bool = False) -> list[Tensor | None]:
@@ -140,30 +169,56 @@ class Stepper:
         return sums
 
     def _run(self, parts: Sequence[Part], step: int) -> Iterable[dict[str, float]]:
-        if len(parts) == 1:
-            return [self._part(parts[0], step)]
-        return list(self._pool.map(lambda part: self._part(part, step), parts))
+        loaded = self._in_lanes(self._load, parts)
+        shares = self._term_shares(parts, loaded)
+        return self._in_lanes(lambda entry: self._part(*entry, step), list(zip(parts, loaded, shares, strict=True)))
 
-    def _part(self, part: Part, step: int) -> dict[str, float]:
+    def _in_lanes(self, function: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
+        return [function(items[0])] if len(items) == 1 else list(self._pool.map(function, items))
+
+    def _load(self, part: Part) -> dict[str, Tensor]:
+        batch = self._batches.collate(part.indices.tolist(), part.number)
+        return {name: tensor.to(self._accelerator.device) for name, tensor in batch.items()}
+
+    def _term_shares(self, parts: Sequence[Part], loaded: Sequence[dict[str, Tensor]]) -> list[dict[str, float]]:
+        """For each part the terms whose share is another than that of the examples."""
+        # The share 0 is that of a part that another process computes too.
+        counts = [
+            {name: count if part.share else 0 for name, count in self._counts(batch).items()}
+            for part, batch in zip(parts, loaded, strict=True)
+        ]
+        totals = {name: float(sum(entry[name] for entry in counts)) for name in counts[0]}
+        if totals and self._processes > 1:
+            totals = summed(totals)
+        return [
+            {**self._shares(part.indices, part.batch), **{name: entry[name] / max(1, totals[name]) for name in entry}}
+            for part, entry in zip(parts, counts, strict=True)
+        ]
+
+    def _part(
+        self, part: Part, batch: dict[str, Tensor], term_shares: Mapping[str, float], step: int
+    ) -> dict[str, float]:
         """What the part adds to the batch's terms and to their weighted sum, "loss"."""
         device = self._accelerator.device
-        batch = self._batches.collate(part.indices.tolist(), part.number)
-        batch = {name: tensor.to(device) for name, tensor in batch.items()}
-        process = self._accelerator.process_index
         _lane.set(part.number % self._lanes)
+        if self._processes > 1 and device.type != "cpu":
+            # Dropout on other devices draws from torch's generator, of which a checkpoint has the first process's.
+            torch.manual_seed(int(np.random.SeedSequence((self._seed, part.number)).generate_state(1)[0]))
         with (
-            drawing(self._seed, part.number, process),
+            drawing(self._seed, part.number),
             # The cache of cast weights is one for all threads, and the first to finish empties it: how often the others
             # cast a weight anew, and so how its gradients are grouped, would depend on timing.
             torch.autocast(device.type, torch.bfloat16, enabled=self._bf16, cache_enabled=self._lanes == 1),
         ):
             terms = self._model(batch)
-        shares = dict.fromkeys(terms, part.share) | dict(self._shares(part.indices, part.batch))
+        shares = dict.fromkeys(terms, part.share) | (dict(term_shares) if part.share else {})
         weighted = (self._weights[name] * shares[name] * term for name, term in terms.items())
         loss = sum(weighted, start=torch.zeros((), device=device))
         values = {name: float(term.detach()) for name, term in {**terms, "loss": loss}.items()}
-        _refuse_non_finite(values, self._label, step)
-        self._accelerator.backward(loss)
+        if self._processes == 1:
+            _refuse_non_finite(values, self._label, step)
+        # Gradients of several processes are averaged, and should be added.
+        self._accelerator.backward(loss * self._processes if self._processes > 1 else loss)
         return {name: shares.get(name, 1.0) * value for name, value in values.items()}
 
     def _start_lane(self) -> None:

@@ -19,12 +19,13 @@ from transformers import (
 
 from common.artifact import state_to_save
 from common.errors import UserError
+from common.masked import masked_logits
 from distill.general_config import GeneralConfig
 from distill.general_objective import TextDistiller
 from distill.general_text import masked_batches
 from students.build import build_student, encoder
 from students.general import check_same_pieces, student_from
-from students.masked import build_encoder, masked_logits
+from students.masked import build_encoder
 from students.presets import StudentConfig
 from teacher.batches import Batches
 from teacher.loop import train
