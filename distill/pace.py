@@ -56,7 +56,7 @@ def _steps(stage: Stage) -> int:
     return stage.steps
 
 
-def _paces(rows: Mapping[str, Job], shared: Shared, run: Path, workers: int) -> Paces:
+def _paces(rows: dict[str, Job], shared: Shared, run: Path, workers: int) -> Paces:
     """Found once, kept in the run's folder."""
     path = run / PACES
     if not path.is_file():

@@ -29,6 +29,7 @@ from teacher.batches import Batches
 from teacher.dropout import drawing
 from teacher.lanes import LANES
 from teacher.ranks import summed
+from teacher.standins import StandIns
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -124,6 +125,9 @@ class Stepper:
         self._lanes = lanes_for(accelerator, batches.batch_size)
         self._threads = torch.get_num_threads()
         self._pool = concurrent.futures.ThreadPoolExecutor(self._lanes, initializer=self._start_lane)
+        # Several processes meet in the parameters' own gradients.
+        alone = self._processes == 1 and accelerator.device.type == "cpu"
+        self._stand_ins = StandIns(model, bf16=self._bf16) if alone else None
 
     def close(self) -> None:
         """End the lanes, and give the caller its threads back."""
@@ -159,7 +163,8 @@ class Stepper:
 
     def _set_aside(self, earlier: list[Tensor | None], *, back: bool = False) -> list[Tensor | None]:
         """Take the gradients out of the parameters and add them to `earlier`; `back` puts the sums in again."""
-        parameters = list(self._model.parameters())
+        covered = set(self._stand_ins.parameters) if self._stand_ins is not None else set()
+        parameters = [parameter for parameter in self._model.parameters() if parameter not in covered]
         sums = [
             kept if parameter.grad is None else parameter.grad if kept is None else kept.add_(parameter.grad)
             for parameter, kept in zip(parameters, earlier or [None] * len(parameters), strict=True)
@@ -171,7 +176,8 @@ class Stepper:
     def _run(self, parts: Sequence[Part], step: int) -> Iterable[dict[str, float]]:
         loaded = self._in_lanes(self._load, parts)
         shares = self._term_shares(parts, loaded)
-        return self._in_lanes(lambda entry: self._part(*entry, step), list(zip(parts, loaded, shares, strict=True)))
+        with contextlib.nullcontext() if self._stand_ins is None else self._stand_ins.placed(loaded):
+            return self._in_lanes(lambda entry: self._part(*entry, step), list(zip(parts, loaded, shares, strict=True)))
 
     def _in_lanes(self, function: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
         return [function(items[0])] if len(items) == 1 else list(self._pool.map(function, items))
