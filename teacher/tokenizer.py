@@ -116,6 +116,10 @@ def is_punctuation(letter: str) -> bool:
 
 
 def encode_sentences(tokenizer: PreTrainedTokenizerFast, sentences: Sequence[str]) -> list[list[int]]:
-    """Ids of each sentence, without specials and without a limit of length."""
-    encodings = tokenizer.backend_tokenizer.encode_batch_fast(list(sentences), add_special_tokens=False)
+    """Ids of each sentence, without specials, without a limit of length and without padding."""
+    backend = tokenizer.backend_tokenizer
+    # Packaged tokenizers may come with both switched on; transformers sets them anew in each of its own calls.
+    backend.no_truncation()
+    backend.no_padding()
+    encodings = backend.encode_batch_fast(list(sentences), add_special_tokens=False)
     return [encoding.ids for encoding in encodings]
