@@ -6,6 +6,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformers import PreTrainedTokenizerFast
+
 from common.command import run_command
 from common.progress import say
 from teacher.attention import use_training_attention
@@ -15,15 +17,11 @@ from teacher.loop import resolve_precision, train
 from teacher.objectives import OBJECTIVES, MlmNsp, evaluate_pretraining, fresh_bert
 from teacher.pairs import Pairs
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import (
-    PretrainData,
-    held_out_batches,
-    prepare_data,
-    training_batches,
-    training_pairs,
-)
+from teacher.pretrain_data import held_out_batches, training_batches, training_pairs
 from teacher.pretrain_folder import Work, open_work, reusable, write_model
 from teacher.pretrain_summary import report, summarise
+from teacher.pretrain_text import PretrainData, prepare_data
+from teacher.wordpiece import load_wordpiece, tokenizer_fingerprint
 
 DROPOUT = 0.1
 """In the written model, for fine-tuning."""
@@ -42,19 +40,23 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
     Raises:
         UserError: `folder` holds something else; too little text; a vocabulary smaller than the alphabet.
     """
-    corpus = load_corpus(config.corpus)
+    corpus = load_corpus(config.corpus, text_column=config.text_column)
     settings = config.settings() | {"corpus_fingerprint": corpus.fingerprint()}
+    tokenizer = None if config.tokenizer is None else load_wordpiece(config.tokenizer)
+    if tokenizer is not None:
+        settings["tokenizer_fingerprint"] = tokenizer_fingerprint(tokenizer)
     if reusable(folder, settings):
         say(f"{folder} is pretrained with these settings already: reused. For another one choose another --out")
         return folder
     work = open_work(folder, settings, resume=config.resume)
-    data = _data(config, corpus, work)
+    data = _data(config, corpus, tokenizer, work)
     precision = resolve_precision(config.precision)
-    model = fresh_bert(bert_config(config, len(data.tokenizer)), config.seed)
+    shape = bert_config(config, len(data.tokenizer), pad=data.tokenizer.pad_token_id)
+    model = fresh_bert(shape, config.seed)
     use_training_attention(model)
     objective = OBJECTIVES[config.objective](model)
-    steps = work.steps(lambda: config.budget or _calibrate(objective, data, config))
-    batches, pairs = _batches(config, data, steps)
+    steps = work.steps(lambda: config.budget or _calibrate(objective, data, config, work))
+    batches, pairs = _batches(config, data, steps, work)
     outcome = train(objective, batches, config.loop(steps), work.folder / "training", label=f"pretrain {config.size}")
     held_out = held_out_batches(data, length=config.length, seed=config.seed)
     measured = evaluate_pretraining(objective, held_out, precision)
@@ -71,29 +73,34 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
     return folder
 
 
-def _data(config: PretrainConfig, corpus: Corpus, work: Work) -> PretrainData:
+def _data(
+    config: PretrainConfig, corpus: Corpus, tokenizer: PreTrainedTokenizerFast | None, work: Work
+) -> PretrainData:
     data = prepare_data(
         corpus,
         work.folder / "data",
+        tokenizer=tokenizer,
         vocabulary=config.vocabulary,
         cased=config.cased,
+        workers=config.workers,
         seed=config.seed,
         enough=None if config.budget is None else config.budget * config.pairs_a_step * config.length,
     )
-    for note in corpus.notes():
+    for note in data.notes:
         say(note)
     return data
 
 
-def _batches(config: PretrainConfig, data: PretrainData, steps: int) -> tuple[Batches, Pairs]:
-    pairs = training_pairs(data, length=config.length, seed=config.seed, wanted=steps * config.pairs_a_step)
+def _batches(config: PretrainConfig, data: PretrainData, steps: int, work: Work) -> tuple[Batches, Pairs]:
+    wanted = steps * config.pairs_a_step
+    pairs = training_pairs(data, length=config.length, seed=config.seed, wanted=wanted, folder=work.folder / "pairs")
     batches = training_batches(data, pairs, batch_size=config.batch_size, length=config.length, seed=config.seed)
     return batches, pairs
 
 
-def _calibrate(objective: MlmNsp, data: PretrainData, config: PretrainConfig, trial: int = 12) -> int:
+def _calibrate(objective: MlmNsp, data: PretrainData, config: PretrainConfig, work: Work, trial: int = 12) -> int:
     """Steps that fit into config.minutes here and now, from the time of a few on a copy of the model."""
-    batches, _ = _batches(config, data, trial)
+    batches, _ = _batches(config, data, trial, work)
     with tempfile.TemporaryDirectory() as folder:
         outcome = train(copy.deepcopy(objective), batches, config.loop(trial), Path(folder), label="time a few steps")
     assert config.minutes is not None

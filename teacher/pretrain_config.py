@@ -30,7 +30,9 @@ class PretrainConfig:
     """Pretrain an encoder from random weights, with a vocabulary of its own, and write a model folder."""
 
     corpus: str = "pydocs"
-    """pydocs (docstrings of the installed libraries), a text file, a folder of them, or hub:ID."""
+    """pydocs (docstrings of the installed libraries), a text or jsonl file, a folder of them (or .gz), or hub:ID."""
+    text_column: str | None = None
+    """Of jsonl files and the hub; text or another usual name if not given."""
     size: str = "mini"
     """tiny 2/128, mini 4/256, small 4/512, medium 8/512, base 12/768 or large 24/1024 (layers/width)."""
     objective: str = "mlm+nsp"
@@ -39,10 +41,14 @@ class PretrainConfig:
     """Optimizer steps; 2000 if neither this nor --minutes is given."""
     minutes: float | None = None
     """Train for about so long: a few steps are timed first, and the number of steps follows."""
-    vocabulary: int = 8000
-    """WordPieces, specials included."""
+    tokenizer: str | None = None
+    """A BERT vocabulary to take: a vocab.txt, a folder, a hub id, or minilm; if not given, one is learned."""
+    vocabulary: int | None = None
+    """WordPieces to learn, specials included; if not given, by the text's size: 8000 for pydocs, 30000 at most."""
     cased: bool = False
-    """Keep upper case and accents."""
+    """Keep upper case and accents in a vocabulary that is learned."""
+    workers: int | None = None
+    """Processes that tokenise; one for each core if not given."""
     length: int = 64
     """Longest pair, in pieces. Short ones learn faster; positions beyond it stay random (BERT: 128, then 512)."""
     batch_size: int = 32
@@ -76,6 +82,10 @@ class PretrainConfig:
             problems.append(f"--length {self.length}: expected 16 to {POSITIONS} pieces")
         if self.batch_size < 1:
             problems.append(f"--batch-size {self.batch_size}: expected at least 1")
+        if self.tokenizer is not None and (self.vocabulary is not None or self.cased):
+            problems.append("--tokenizer takes a vocabulary, --vocabulary and --cased say what to learn: give either")
+        if self.workers is not None and self.workers < 1:
+            problems.append(f"--workers {self.workers}: expected at least 1")
         if not 0 <= self.dropout < 1:
             problems.append(f"--dropout {self.dropout}: expected 0 to below 1")
         try:
@@ -106,12 +116,12 @@ class PretrainConfig:
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights, beside the text."""
-        names = {entry.name for entry in dataclasses.fields(PretrainConfig)} - {"resume", "checkpoint_every"}
+        names = {entry.name for entry in dataclasses.fields(PretrainConfig)} - {"resume", "checkpoint_every", "workers"}
         return {name: getattr(self, name) for name in sorted(names)} | {"steps": self.budget}
 
 
-def bert_config(config: PretrainConfig, vocabulary: int) -> BertConfig:
-    """The architecture of a size, for a vocabulary of so many pieces."""
+def bert_config(config: PretrainConfig, vocabulary: int, pad: int = 0) -> BertConfig:
+    """The architecture of a size, for a vocabulary of so many pieces, with the id of its padding."""
     layers, hidden = SIZES[config.size]
     return BertConfig(
         vocab_size=vocabulary,
@@ -120,7 +130,7 @@ def bert_config(config: PretrainConfig, vocabulary: int) -> BertConfig:
         num_attention_heads=hidden // 64,
         intermediate_size=4 * hidden,
         max_position_embeddings=POSITIONS,
-        pad_token_id=0,
+        pad_token_id=pad,
         hidden_dropout_prob=config.dropout,
         attention_probs_dropout_prob=config.dropout,
     )

@@ -1,35 +1,19 @@
-"""What pretraining learns from: a corpus as pieces, made once, and its batches with masks drawn anew each step."""
+"""What pretraining learns from: pairs of a tokenised corpus, and batches of them with masks drawn anew each step."""
 
 import math
-import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BertTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
-from common.errors import UserError
-from common.files import new_folder
-from common.progress import say
 from teacher.batches import Batches, sorted_batches
 from teacher.masking import SHARE, mask_pieces
 from teacher.pairs import Pairs, draw_pairs, pad_pairs
-from teacher.pieces import Pieces, encode_documents
-from teacher.tokenizer import SPECIALS, train_wordpiece
-
-Documents = Sequence[Sequence[str]]
-
-SAMPLE_CHARACTERS = 3_000_000
-"""Text that the vocabulary is learned from, drawn from the whole corpus; the time grows with it."""
-
-HELD_OUT = 0.015
-"""Share of the documents that is never learned from."""
-
-MOST_HELD_OUT = 1000
-"""Documents; and pairs of them that are evaluated."""
+from teacher.pieces import Pieces
+from teacher.pretrain_text import MOST_HELD_OUT, PretrainData
 
 PASSES = 10
 """At most so many times are pairs drawn anew from the same documents (dupe_factor of BERT's released code)."""
@@ -38,76 +22,16 @@ _MASKS, _HELD_OUT_MASKS = 1, 2
 """Keep the streams of random numbers apart from each other and from that of the batches."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PretrainData:
-    """A corpus, tokenised."""
+def training_pairs(data: PretrainData, *, length: int, seed: int, wanted: int, folder: Path | None = None) -> Pairs:
+    """At least `wanted` pairs, drawn in as many passes over the documents as that takes, but no more than PASSES.
 
-    tokenizer: PreTrainedTokenizerFast
-    learned: Pieces
-    held_out: Pieces
-
-
-def prepare_data(
-    corpus: Iterable[list[str]], folder: Path, *, vocabulary: int, cased: bool, seed: int, enough: int | None
-) -> PretrainData:
-    """Shuffle, hold out, learn the vocabulary and tokenise; kept in `folder`, and read from there the next time.
-
-    Documents are tokenised until there are `enough` pieces (None: all): a short run needs only a part of much text.
-
-    Raises:
-        UserError: fewer than four documents, a vocabulary smaller than the alphabet.
+    With a `folder` they lie there, instead of in memory.
     """
-    if folder.exists():
-        return _load(folder)
-    held_out, learned = _split(list(corpus), seed)
-    say(f"{len(held_out) + len(learned):,} documents, {len(held_out):,} of them held out")
-    tokenizer = train_wordpiece(_sample(learned), vocabulary=vocabulary, cased=cased)
-    say(f"vocabulary of {len(tokenizer):,} pieces learned")
-    data = PretrainData(
-        tokenizer=tokenizer,
-        learned=encode_documents(learned, tokenizer, enough=enough),
-        held_out=encode_documents(held_out, tokenizer),
-    )
-    with new_folder(folder) as target:
-        tokenizer.save_pretrained(target)
-        data.learned.save(target / "learned.npz")
-        data.held_out.save(target / "held_out.npz")
-    return data
-
-
-def _load(folder: Path) -> PretrainData:
-    learned, held_out = Pieces.load(folder / "learned.npz"), Pieces.load(folder / "held_out.npz")
-    return PretrainData(tokenizer=BertTokenizer.from_pretrained(folder), learned=learned, held_out=held_out)
-
-
-def _split(documents: Documents, seed: int) -> tuple[Documents, Documents]:
-    """Held-out documents and the others, both in random order. A pair needs two documents on either side."""
-    if len(documents) < 4:
-        raise UserError(
-            f"--corpus: found {len(documents)} documents with text, at least 4 are needed (next-sentence pairs take "
-            "two to learn from and two held out): give more files, or separate documents by an empty line"
-        )
-    shuffled = list(documents)
-    random.Random(f"documents {seed}").shuffle(shuffled)
-    count = min(MOST_HELD_OUT, max(2, round(HELD_OUT * len(shuffled))))
-    return shuffled[:count], shuffled[count:]
-
-
-def _sample(documents: Documents) -> Iterator[str]:
-    """Sentences of the first documents, up to SAMPLE_CHARACTERS; the documents are in random order."""
-    characters = 0
-    for document in documents:
-        yield from document
-        characters += sum(map(len, document))
-        if characters >= SAMPLE_CHARACTERS:
-            return
-
-
-def training_pairs(data: PretrainData, *, length: int, seed: int, wanted: int) -> Pairs:
-    """At least `wanted` pairs, drawn in as many passes over the documents as that takes, but no more than PASSES."""
-    once = draw_pairs(data.learned, length=length, seed=seed)
+    once = draw_pairs(data.learned, length=length, seed=seed, folder=folder)
     passes = min(PASSES, math.ceil(wanted / len(once)))
-    return once if passes <= 1 else draw_pairs(data.learned, length=length, seed=seed, passes=passes)
+    if passes <= 1:
+        return once
+    return draw_pairs(data.learned, length=length, seed=seed, passes=passes, folder=folder)
 
 
 def training_batches(data: PretrainData, pairs: Pairs, *, batch_size: int, length: int, seed: int) -> Batches:
@@ -142,7 +66,8 @@ def collate(
     length: int,
 ) -> dict[str, Tensor]:
     """The chosen pairs, padded and masked, as a batch of `teacher.objectives.MlmNsp`."""
-    pad, cls, sep, mask = (SPECIALS.index(name) for name in ("[PAD]", "[CLS]", "[SEP]", "[MASK]"))
+    specials = (tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+    pad, cls, sep, mask = map(int, specials)
     ids, segments, lengths = pad_pairs(pieces, pairs, indices, cls=cls, sep=sep, pad=pad)
     candidates = (ids != pad) & (ids != cls) & (ids != sep)
     masked = mask_pieces(
@@ -162,6 +87,6 @@ def collate(
 
 def unigram_loss(pieces: Pieces) -> float:
     """Entropy of the pieces' frequencies in nats: the MLM loss of a model that knows frequencies and no context."""
-    counts = np.bincount(pieces.ids)
+    counts = pieces.counts()
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log(shares)).sum())

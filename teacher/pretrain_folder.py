@@ -112,7 +112,7 @@ def write_model(
 def card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """The model card."""
     held_out = summary["held_out"]
-    pairs, case = settings["batch_size"] * settings["accumulation"], "cased" if settings["cased"] else "lower case"
+    pairs, case = settings["batch_size"] * settings["accumulation"], "cased" if summary["cased"] else "lower case"
     notes = "".join(f"- {note}\n" for note in summary["notes"])
     # As JSON in a code span, a corpus name cannot change the page.
     corpus = json.dumps(summary["corpus"]).replace("`", "'")

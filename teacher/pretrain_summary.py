@@ -21,6 +21,7 @@ def summarise(
         "seconds": outcome.seconds,
         "tokens_per_second": tokens / outcome.seconds,
         "vocabulary": len(data.tokenizer),
+        "cased": not getattr(data.tokenizer, "do_lower_case", False),
         "documents_learned": len(data.learned),
         "documents_held_out": len(data.held_out),
         "pieces_learned": len(data.learned.ids),
