@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -19,6 +19,8 @@ from teacher.encoder import TextEncoder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+Item = TypeVar("Item", bound=Sequence[Any])
 
 GROUP = 4096
 """Sentences that are tokenised at a time."""
@@ -112,7 +114,7 @@ def encode_documents(
     flat = [np.zeros(0, encoder.kind)]
     lengths: list[int] = []
     counts: list[int] = []
-    for group in _groups(documents):
+    for group in grouped(documents, GROUP):
         encoded = encoder.encode([sentence for document in group for sentence in document])
         flat.append(np.fromiter(itertools.chain.from_iterable(encoded), encoder.kind))
         remaining = iter(encoded)
@@ -123,14 +125,18 @@ def encode_documents(
     return Pieces(ids=np.concatenate(flat), sentences=_starts(lengths), documents=_starts(counts))
 
 
-def _groups(documents: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Documents of about GROUP sentences together."""
-    group: list[Sequence[str]] = []
+def grouped(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
+    """Items one after another together, until their lengths sum to `most` or more.
+
+    >>> list(grouped(["ab", "c", "d", "efg", "h"], 3))
+    [['ab', 'c'], ['d', 'efg'], ['h']]
+    """
+    group: list[Item] = []
     size = 0
-    for document in documents:
-        group.append(document)
-        size += len(document)
-        if size >= GROUP:
+    for item in items:
+        group.append(item)
+        size += len(item)
+        if size >= most:
             yield group
             group, size = [], 0
     if group:

@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from common.errors import UserError
 from common.files import write_json
 from common.progress import Progress
 from teacher.corpus import Corpus
-from teacher.pieces import Pieces, PiecesWriter
+from teacher.pieces import Pieces, PiecesWriter, grouped
 from teacher.shard_pool import Encode, here, processes
 
 SHARD = 2_000_000
@@ -39,7 +39,7 @@ class Shards:
     def lengths(self) -> np.ndarray:
         """Pieces of each document, int32: all that is held of a corpus, 4 bytes a document."""
         parts = [np.diff(shard.sentences[shard.documents]) for shard in map(read_shard, self.paths)]
-        return np.concatenate(parts).astype(np.int32)
+        return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
     def gather(self, chosen: Mapping[Path, np.ndarray]) -> None:
         """Write a folder of `Pieces` for each mask (documents,) of documents, in their order."""
@@ -91,27 +91,13 @@ def _path(folder: Path, number: int) -> Path:
 
 def _make(corpus: Corpus, tokenizer_file: Path, folder: Path, workers: int, total: int | None) -> int:
     """Make the shards that are missing; how many there are in all."""
-    batches = _batches(corpus.texts())
+    batches = grouped(corpus.texts(), SHARD)
     start = list(itertools.islice(batches, 2))
     # Another process is not worth its start for a single shard.
     alone = workers == 1 or len(start) < 2
     encoder = here(tokenizer_file, corpus.cut) if alone else processes(tokenizer_file, corpus.cut, workers)
     with encoder as encode, Progress("tokenise", total=total, unit="document") as bar:
         return _encode_all(itertools.chain(start, batches), folder, encode, 1 if alone else workers, bar)
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Documents of SHARD characters together."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= SHARD:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _encode_all(batches: Iterable[list[str]], folder: Path, encode: Encode, threads: int, bar: Progress) -> int:
