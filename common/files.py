@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.progress import say
 
 _FULL = "no space left on the disk while writing"
 _AGAIN = "free some space, then give the same command again, with --resume where it has that"
@@ -100,11 +101,11 @@ def _replace_folder(new: Path, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def sole_use(folder: Path) -> Iterator[None]:
+def sole_use(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold `folder` for this process alone; a lock ends with its process, however that ends.
 
     Raises:
-        UserError: another process holds it.
+        UserError: another process holds it; with `wait` it is waited for.
     """
     with explain_full_disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,5 +114,9 @@ def sole_use(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UserError(f"{folder} is in use by another process: wait for it, or choose another name") from error
+            if not wait:
+                reason = f"{folder} is in use by another process: wait for it, or choose another name"
+                raise UserError(reason) from error
+            say(f"{folder} is in use by another process: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -9,6 +9,16 @@ import tyro
 
 from teacher.tokenizer import POSITIONS
 
+SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+"""Layers and hidden width; heads are hidden / 64 and the feed-forward part is 4 x hidden wide."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeOptions:

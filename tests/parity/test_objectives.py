@@ -31,8 +31,9 @@ from teacher.loop import LoopConfig, train
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import PretrainData, collate, held_out_batches, training_batches
+from teacher.pretrain_data import collate, held_out_batches, training_batches
 from teacher.pretrain_objective import INPUTS, PretrainObjective
+from teacher.pretrain_text import PretrainData
 
 
 def _objective(name: str) -> PretrainObjective:

@@ -1,7 +1,10 @@
 """Next-sentence pairs against a plain, slow reference on lists of tokens, and their distributions."""
 
+import functools
+import os
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +34,7 @@ def _documents(rng: random.Random, count: int, most_sentences: int, most_tokens:
     ]
 
 
-def _reference_cut(a: list[int], b: list[int], room: int, rng: random.Random) -> None:
+def _reference_cut(a: list[int], b: list[int], room: int, rng: np.random.Generator) -> None:
     """One token at a time from the longer side, by a coin from the front or the back."""
     sides = []
     length = {"a": len(a), "b": len(b)}
@@ -39,27 +42,28 @@ def _reference_cut(a: list[int], b: list[int], room: int, rng: random.Random) ->
         side = "a" if length["a"] > length["b"] else "b"
         length[side] -= 1
         sides.append(side)
-    for name, tokens in (("a", a), ("b", b)):
-        cuts = sides.count(name)
-        coins = rng.getrandbits(cuts) if cuts else 0
-        for toss in range(cuts):
-            tokens.pop(0 if coins >> toss & 1 else -1)
+    # The coins of both sides are drawn at once: how many of them fall on the front.
+    fronts = rng.binomial([[sides.count("a"), sides.count("b")]], 0.5)[0]
+    for name, tokens, front in (("a", a, fronts[0]), ("b", b, fronts[1])):
+        for toss in range(sides.count(name)):
+            tokens.pop(0 if toss < front else -1)
 
 
-def _reference(documents: Documents, number: int, room: int, target: int, rng: random.Random) -> list[tuple]:
+def _reference(documents: Documents, number: int, room: int, target: int, rng: np.random.Generator) -> list[tuple]:
     """The released code's loop over one document, in its own terms."""
     found = []
     document, collected, place = documents[number], [], 0
     while place < len(document):
         collected.append(document[place])
         if place == len(document) - 1 or sum(map(len, collected)) >= target:
-            end = rng.randint(1, len(collected) - 1) if len(collected) > 1 else 1
+            cut, choice, which, where = rng.random((4, 1))[:, 0]
+            end = 1 + int(cut * (len(collected) - 1))
             a = [token for sentence in collected[:end] for token in sentence]
-            if len(collected) == 1 or rng.random() < 0.5:
+            if len(collected) == 1 or choice < 0.5:
                 label, b = 1, []
-                other = rng.randrange(len(documents) - 1)
+                other = int(which * (len(documents) - 1))
                 other = other + 1 if other >= number else other
-                start = rng.randrange(len(documents[other]))
+                start = int(where * len(documents[other]))
                 for sentence in documents[other][start:]:
                     b = b + sentence
                     if len(b) >= target - len(a):
@@ -78,13 +82,32 @@ def _reference(documents: Documents, number: int, room: int, target: int, rng: r
 def test_equal_to_the_plain_reference(room: int, target: int) -> None:
     documents = _documents(random.Random(0), 40, most_sentences=12, most_tokens=15)
     pieces = _pieces(documents)
-    starts, ends = pieces.sentences.tolist(), pieces.documents.tolist()
     for number in range(len(documents)):
-        rows = document_pairs(starts, ends, number, room, target, random.Random(number))
-        spans = [(pieces.ids[a:b].tolist(), pieces.ids[c:d].tolist(), label) for a, b, c, d, label in rows]
-        assert spans == _reference(documents, number, room, target, random.Random(number))
+        rng = np.random.default_rng(number)
+        rows, labels = document_pairs(pieces, np.array([number]), room, np.array([target]), rng)
+        spans = [
+            (pieces.ids[a:b].tolist(), pieces.ids[c:d].tolist(), label)
+            for (a, b, c, d), label in zip(rows.tolist(), labels.tolist(), strict=True)
+        ]
+        assert spans == _reference(documents, number, room, target, np.random.default_rng(number))
 
 
+def test_a_documents_pairs_cover_it_and_stand_in_its_order() -> None:
+    """Of many documents drawn together, each gives what it would: what a pair leaves over starts the next one."""
+    pieces = _pieces(_documents(random.Random(7), 60, most_sentences=30, most_tokens=4))
+    targets = np.random.default_rng(0).integers(2, 20, 60)
+    spans, labels = document_pairs(pieces, np.arange(60), 1000, targets, np.random.default_rng(0))
+    owners = _owner(pieces, spans[:, 0])
+    for document in range(60):
+        place, end = pieces.sentences[pieces.documents[document : document + 2]]
+        mine = owners == document + 1
+        for (a, b, c, d), label in zip(spans[mine].tolist(), labels[mine].tolist(), strict=True):
+            assert a == place and (label == 1 or b == c)
+            place = b if label else d
+        assert place == end
+
+
+@functools.cache
 def _long_documents() -> Pieces:
     """Sentences of one token: the collected length is the target to the letter."""
     number = iter(range(5, 10**7))
@@ -150,6 +173,19 @@ def test_passes_differ_and_seeds_repeat() -> None:
     assert (two.spans[: len(one)] == one.spans).all() and len(two) > 1.5 * len(one)
     assert two.spans[len(one) :].tolist() != one.spans.tolist()
     assert draw_pairs(pieces, length=32, seed=1).spans.tolist() != one.spans.tolist()
+
+
+def test_blocks_and_a_folder_change_nothing_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = _pieces(_documents(random.Random(8), 300, most_sentences=9, most_tokens=9))
+    held, mapped = (draw_pairs(pieces, length=32, seed=0, passes=2, folder=folder) for folder in (None, tmp_path))
+    assert isinstance(mapped.spans, np.memmap) and sorted(os.listdir(tmp_path)) == ["labels.npy", "spans.npy"]
+    assert (held.spans == mapped.spans).all() and (held.labels == mapped.labels).all()
+    monkeypatch.setattr("teacher.blocks.MOST_PIECES", 200)
+    small = draw_pairs(pieces, length=32, seed=0, passes=2)
+    assert len(small) == pytest.approx(len(held), rel=0.1)
+    assert set(_owner(pieces, small.spans[:, 0])) == set(range(1, 301))
+    monkeypatch.setattr("teacher.blocks.MOST_PIECES", 1)
+    assert set(_owner(pieces, draw_pairs(pieces, length=32, seed=0).spans[:, 0])) == set(range(1, 301))
 
 
 def test_padding_puts_specials_and_segments() -> None:
