@@ -43,7 +43,8 @@ def general_counts(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, name: str
     Raises:
         UserError: no text.
     """
-    texts, _, _ = draw_texts(itertools.islice(corpus.texts(), _READ), GENERAL_CHARACTERS)
+    read = itertools.islice(corpus.texts(), _READ)
+    texts, _, _ = draw_texts(read, GENERAL_CHARACTERS, label="read general text")
     counts = encode_documents(map(CUTS[corpus.cut], texts), tokenizer).counts(len(tokenizer))
     if not counts.any():
         raise UserError(f"--general-text {name}: no text in it")

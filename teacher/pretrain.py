@@ -59,9 +59,11 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
         say(f"{folder} is pretrained with these settings already: reused. For another one choose another --out")
         return folder
     work = from_main(lambda: open_work(folder, settings, resume=config.resume))
-    start = None if config.start.source is None else load_continued(config.start.source, config.seed, config.longest)
-    given = tokenizer if start is None else start.tokenizer
-    material = main_first(lambda: gather(config, corpus, general, work, given))
+    source = config.start.source
+    with work.unless_refused():
+        start = None if source is None else load_continued(source, config.seed, config.longest)
+        given = tokenizer if start is None else start.tokenizer
+        material = main_first(lambda: gather(config, corpus, general, work, given))
     _learn(config, corpus, material, start, settings, work, folder)
     # The others go on only when the folder is there.
     ranks().wait_for_everyone()

@@ -11,7 +11,7 @@ from common.progress import Progress, say
 from teacher.corpus import Corpus
 from teacher.sentences import CUTS
 from teacher.tokenizer import train_wordpiece, vocabulary_size
-from teacher.vocabulary import count_pieces, describe_extension, extend_wordpiece
+from teacher.vocabulary import LEAST, count_pieces, describe_extension, extend_wordpiece
 
 SAMPLE_CHARACTERS = 400
 """Text for each piece that the vocabulary is learned from, drawn from the whole corpus; the time grows with it."""
@@ -49,10 +49,12 @@ def extend_vocabulary(
     extended = extend_wordpiece(tokenizer, sentences, words)
     before, after = count_pieces(tokenizer, sentences), count_pieces(extended, sentences)
     say(describe_extension(tokenizer, extended, before, after))
+    if len(extended) - len(tokenizer) < words:
+        say(f"--extend-vocabulary {words:,}: no more words that are split occur {LEAST} times")
     return extended, documents
 
 
-def draw_texts(texts: Iterable[str], most: int) -> tuple[list[str], int, int]:
+def draw_texts(texts: Iterable[str], most: int, *, label: str = "read") -> tuple[list[str], int, int]:
     """Documents in random order until they have `most` characters, and the counts of all documents and characters.
 
     Every document gets a random number, and those with the smallest stay: the start of a random order, in one pass and
@@ -61,7 +63,7 @@ def draw_texts(texts: Iterable[str], most: int) -> tuple[list[str], int, int]:
     rng = random.Random("vocabulary")
     kept: list[tuple[float, str]] = []
     held = documents = characters = 0
-    with Progress("read", total=None, unit="document") as bar:
+    with Progress(label, total=None, unit="document") as bar:
         for text in texts:
             heapq.heappush(kept, (-rng.random(), text))
             documents, held, characters = documents + 1, held + len(text), characters + len(text)
