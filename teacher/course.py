@@ -12,7 +12,8 @@ from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
 from teacher.collapse import CollapseWatch
 from teacher.history import Listen
-from teacher.loop import SELECTION, Objective, Outcome, train
+from teacher.loop import SELECTION, Outcome, train
+from teacher.objective import Objective
 from teacher.phases import by_pieces, in_phases
 from teacher.pretrain_config import PretrainConfig
 from teacher.pretrain_folder import Work

@@ -13,7 +13,8 @@ from teacher.attention import use_training_attention
 from teacher.continued import Continued, load_continued
 from teacher.corpus import Corpus, load_corpus
 from teacher.course import best_of, run_course, steps_in
-from teacher.loop import Outcome, resolve_precision
+from teacher.loop import Outcome
+from teacher.loop_config import resolve_precision
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import unigram_loss

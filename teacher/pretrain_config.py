@@ -7,7 +7,7 @@ from typing import Any
 from transformers import BertConfig
 
 from common.errors import UserError
-from teacher.loop import LoopConfig
+from teacher.loop_config import LoopConfig
 from teacher.pretrain_checks import option_problems
 from teacher.pretrain_options import SIZES, ScheduleOptions, ShapeOptions, StartOptions, changed
 from teacher.tokenizer import POSITIONS
