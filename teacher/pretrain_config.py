@@ -70,9 +70,9 @@ class PretrainConfig:
     workers: int | None = None
     """Processes that tokenise; one for each core if not given."""
     length: int = 64
-    """Longest pair, in pieces. Short ones learn faster; positions beyond it stay random (BERT: 128, then 512)."""
+    """Longest input, in pieces. Short ones learn faster; positions beyond it stay random (BERT: 128, then 512)."""
     batch_size: int = 32
-    """Pairs a batch."""
+    """Pairs or segments a batch, of all processes together."""
     accumulation: int = 1
     """Batches a step."""
     learning_rate: float | None = None
@@ -85,7 +85,7 @@ class PretrainConfig:
     checkpoint_every: int = 200
     """Steps between checkpoints."""
     seed: int = 0
-    """Draws weights, documents, pairs and masks."""
+    """Draws weights, held-out documents, examples and masks."""
     resume: bool = False
     """Go on with an interrupted run of the same settings; starts one where there is none."""
     start: StartOptions = field(default_factory=StartOptions)
@@ -138,7 +138,7 @@ class PretrainConfig:
         )
 
     @property
-    def pairs_a_step(self) -> int:
+    def examples_a_step(self) -> int:
         return self.batch_size * self.accumulation
 
     def settings(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def gather(
         vocabulary=config.vocabulary,
         cased=config.cased,
         workers=config.workers,
-        enough=None if config.budget is None else config.budget * config.pairs_a_step * config.longest,
+        enough=None if config.budget is None else config.budget * config.examples_a_step * config.longest,
     )
     for note in data.notes:
         say(note)
