@@ -45,8 +45,8 @@ class ShapeOptions:
 
     def problems(self, hidden: int) -> list[str]:
         """What is wrong with them, for a size of that width."""
-        found = [f"--{name} {size}: expected 1 or more" for name, size in vars(self).items() if (size or 1) < 1]
-        found += [f"--{name} 0: expected 1 or more" for name, size in vars(self).items() if size == 0]
+        sizes = {name: size for name, size in vars(self).items() if size is not None}
+        found = [f"--{name} {size}: expected 1 or more" for name, size in sizes.items() if size < 1]
         if found:
             return found
         hidden = self.hidden or hidden

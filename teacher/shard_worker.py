@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -15,9 +14,9 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from common.errors import UserError
-from common.files import explain_full_disk
+from common.files import new_file
 from teacher.encoder import TextEncoder
-from teacher.pieces import Pieces, encode_documents
+from teacher.pieces import encode_documents
 from teacher.sentences import CUTS
 
 
@@ -32,21 +31,9 @@ def encode_shard(
         UserError: no space, or no permission to write.
     """
     pieces = encode_documents(map(cut, texts), encoder)
-    write_shard(pieces, path)
+    with new_file(path) as stream:
+        np.savez(stream, ids=pieces.ids, sentences=pieces.sentences, documents=pieces.documents)
     return len(pieces), len(pieces.ids)
-
-
-def write_shard(pieces: Pieces, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with explain_full_disk(path):
-        try:
-            with temporary.open("wb") as stream:
-                np.savez(stream, ids=pieces.ids, sentences=pieces.sentences, documents=pieces.documents)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 def main(tokenizer_file: str, cut: str) -> None:
