@@ -13,10 +13,8 @@ take the step that two lanes would take.
 import concurrent.futures
 import contextlib
 import contextvars
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +26,7 @@ from common.errors import UserError
 from teacher.batches import Batches
 from teacher.dropout import drawing
 from teacher.lanes import LANES
+from teacher.parts import Part, cut, own_parts
 from teacher.ranks import summed
 from teacher.standins import StandIns
 
@@ -40,19 +39,6 @@ SMALLEST = 8
 """Examples that a lane should have: below, a batch is not worth cutting."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Examples that pass through the model together."""
-
-    indices: np.ndarray
-    number: int
-    """Of all parts of the run: seeds what is drawn for it."""
-    share: float
-    """Of the batch it is cut from: the weight of its means."""
-    batch: np.ndarray
-    """All examples of that batch."""
-
-
 def current_lane() -> int:
     """Which part of a batch this thread is at, from 0: an objective that writes something down does so in one."""
     return _lane.get()
@@ -62,32 +48,6 @@ def lanes_for(accelerator: Accelerator, batch_size: int) -> int:
     """How many lanes: two where one process has a CPU with two threads or more and the batch is large enough."""
     alone = accelerator.num_processes == 1 and accelerator.device.type == "cpu"
     return LANES if alone and torch.get_num_threads() >= LANES and batch_size >= LANES * SMALLEST else 1
-
-
-def cut(indices: np.ndarray, number: int, lanes: int) -> list[Part]:
-    """A batch in at most `lanes` parts of like length: examples that stood side by side go to different parts.
-
-    >>> [(part.indices.tolist(), part.number, part.share) for part in cut(np.array([5, 6, 7, 8]), 3, 2)]
-    [([5, 7], 6, 0.5), ([6, 8], 7, 0.5)]
-    """
-    pieces = [indices[lane::lanes] for lane in range(lanes)]
-    return [
-        Part(indices=piece, number=number * lanes + lane, share=len(piece) / len(indices), batch=indices)
-        for lane, piece in enumerate(pieces)
-        if len(piece)
-    ]
-
-
-def own_parts(parts: list[Part], processes: int, rank: int) -> list[Part]:
-    """Of a batch cut for `processes`, what process `rank` computes: all of it if it is alone, else one part.
-
-    Where a batch has fewer examples than there are processes, one without any repeats an example with the share 0: all
-    must take part when gradients meet.
-    """
-    if processes == 1:
-        return parts
-    idle = dataclasses.replace(parts[0], indices=parts[0].indices[:1], share=0.0)
-    return [parts[rank] if rank < len(parts) else idle]
 
 
 class Stepper:
