@@ -6,7 +6,8 @@ from distill.stages import Stage
 def tinybert_recipe() -> tuple[Stage, ...]:
     """TinyBERT with its published settings (arXiv 1909.10351, section 4.2; the first stage's from its released code).
 
-    Without augmentation, which is an option (`--augment 20`). Dropout, and weights, as published: all 1.
+    Without augmentation and length of general text, which are options (`--augment 20 --text-length 128`). Dropout, and
+    weights, as published: all 1.
     """
     layers = {"embedding": 1.0, "hidden": 1.0, "attention": 1.0}
     return (
