@@ -8,9 +8,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from common.errors import UserError
+from common.progress import say
 
 _FULL = "no space left on the disk while writing"
 _AGAIN = "free some space, then give the same command again, with --resume where it has that"
@@ -48,19 +49,30 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 to `path`: a reader sees the old file or the new one, never a part."""
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file beside `path` that takes its name when the block ends well, and vanishes when it does not.
+
+    A reader sees the old file or the new one, never a part.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with explain_full_disk(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with temporary.open("w", encoding="utf-8") as stream:
-                stream.write(text)
+            with temporary.open("wb") as stream:
+                yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8 to `path`, in a folder that is made where it is not there: all of it or nothing."""
+    with explain_full_disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with new_file(path) as stream:
+        stream.write(text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -100,11 +112,11 @@ def _replace_folder(new: Path, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def sole_use(folder: Path) -> Iterator[None]:
+def sole_use(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold `folder` for this process alone; a lock ends with its process, however that ends.
 
     Raises:
-        UserError: another process holds it.
+        UserError: another process holds it; with `wait` it is waited for.
     """
     with explain_full_disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,5 +125,9 @@ def sole_use(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UserError(f"{folder} is in use by another process: wait for it, or choose another name") from error
+            if not wait:
+                reason = f"{folder} is in use by another process: wait for it, or choose another name"
+                raise UserError(reason) from error
+            say(f"{folder} is in use by another process: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield

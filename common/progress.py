@@ -45,10 +45,12 @@ class Progress:
     """`with Progress("tokenise", total=100, unit="text") as bar: bar.advance(5, note="loss 0.3")`.
 
     On a terminal a tqdm bar on standard error; elsewhere a plain line at most every `seconds` seconds and one at the
-    end.
+    end. A `total` of None is not known.
     """
 
-    def __init__(self, label: str, *, total: int, unit: str = "step", done: int = 0, seconds: float = 15.0) -> None:
+    def __init__(
+        self, label: str, *, total: int | None, unit: str = "step", done: int = 0, seconds: float = 15.0
+    ) -> None:
         self.label, self.total, self.unit, self.done, self.seconds = label, total, unit, done, seconds
         self.note = ""
         self._bar = (
@@ -81,7 +83,8 @@ class Progress:
 
     def _line(self, now: float) -> None:
         note = f", {self.note}" if self.note else ""
-        say(f"{self.label}: {self.done:,}/{self.total:,} {self.unit}s in {now - self._start:.0f} s{note}")
+        whole = "" if self.total is None else f"/{self.total:,}"
+        say(f"{self.label}: {self.done:,}{whole} {self.unit}s in {now - self._start:.0f} s{note}")
 
 
 def progress(items: Iterable[Item], label: str, *, total: int, unit: str = "item") -> Iterator[Item]:

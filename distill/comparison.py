@@ -24,7 +24,7 @@ from distill.workers import threads_each
 from reports.record import Record, Speed
 from students.albert import share
 from teacher.finetune import Teacher
-from teacher.loop import resolve_precision
+from teacher.loop_config import resolve_precision
 from teacher.prepare import predict_logits
 
 

@@ -22,7 +22,7 @@ from distill.schedules import progress_of, value_at
 from distill.stages import Stage
 from distill.terms import TERMS, Link
 from teacher.attention import use_training_attention
-from teacher.loop import Objective
+from teacher.objective import Objective
 from teacher.step import current_lane
 from teacher.tasks.base import Task
 

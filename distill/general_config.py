@@ -13,7 +13,7 @@ from common.errors import UserError, unknown_name
 from distill.named_numbers import named_numbers
 from students.presets import STARTS, STUDENTS, student_preset
 from students.shape import ShapeOptions, alien_options
-from teacher.loop import LoopConfig
+from teacher.loop_config import LoopConfig
 
 MAPPINGS = ("uniform", "top", "bottom")
 """Names of layer maps that need no look at the data."""

@@ -14,7 +14,7 @@ from distill.outputs import Features, features
 from students.build import encoder
 from teacher.attention import use_training_attention
 from teacher.batches import on_full_rows
-from teacher.loop import Objective
+from teacher.objective import Objective
 
 
 class TextDistiller(Objective):

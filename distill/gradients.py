@@ -24,6 +24,6 @@ def gradient_norms(terms: Mapping[str, Tensor], parameters: Sequence[nn.Paramete
     with torch.autocast(parameters[0].device.type, enabled=False):
         for name, term in terms.items():
             found = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)
-            gradients = [gradient for gradient in found if gradient is not None]
+            gradients = [gradient.float() for gradient in found if gradient is not None]
             norms[f"{NAME} {name}"] = float(nn.utils.get_total_norm(gradients)) if gradients else 0.0
     return norms

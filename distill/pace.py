@@ -56,12 +56,12 @@ def _steps(stage: Stage) -> int:
     return stage.steps
 
 
-def _paces(rows: Mapping[str, Job], shared: Shared, run: Path, workers: int) -> Paces:
+def _paces(rows: dict[str, Job], shared: Shared, run: Path, workers: int) -> Paces:
     """Found once, kept in the run's folder."""
     path = run / PACES
     if not path.is_file():
         say(f"timing {TIMED} steps of every stage of {len(rows)} models")
-        write_json(path, {row: _pace(job, shared, workers) for row, job in reversed(rows.items())})
+        write_json(path, {row: _pace(job, shared, workers) for row, job in reversed(tuple(rows.items()))})
     return json.loads(path.read_text(encoding="utf-8"))
 
 

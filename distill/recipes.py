@@ -20,7 +20,7 @@ def tiny_recipe() -> tuple[Stage, ...]:
             data="text",
             losses=layers,
             learning_rate=3e-4,
-            steps=100,
+            steps=50,
         ),
         Stage(
             name="intermediate",
@@ -30,7 +30,7 @@ def tiny_recipe() -> tuple[Stage, ...]:
             tokens=TOKENS,
             losses=layers,
             learning_rate=3e-4,
-            epochs=1.0,
+            epochs=0.5,
             most_steps=1500,
         ),
         Stage(

@@ -28,7 +28,7 @@ from reports.build import build_reports, check_place
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.difference import majority
 from teacher.finetune import Teacher, ready_teacher, teacher_key
-from teacher.loop import resolve_precision
+from teacher.loop_config import resolve_precision
 from teacher.ranks import refuse_several
 from teacher.scratch import encoder_for, expected_config
 from teacher.tasks import task_for

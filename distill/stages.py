@@ -12,7 +12,7 @@ from common.errors import UserError, unknown_name
 from distill.schedules import Number, Schedule, ends, in_words
 from distill.terms import TERMS
 from teacher.batches import rounded_up
-from teacher.loop import LoopConfig
+from teacher.loop_config import LoopConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,8 @@ from students.build import build_student
 from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
 from teacher.head import standardised_head
-from teacher.loop import Outcome, resolve_precision, train
+from teacher.loop import Outcome, train
+from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.rows import only_rows
 from teacher.sources import load_for_task

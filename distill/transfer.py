@@ -19,7 +19,7 @@ from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
 from teacher.data import Example, TaskData
 from teacher.finetune import Teacher
-from teacher.loop import resolve_precision
+from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared
 from teacher.sources import resolve
 from teacher.splits import same

@@ -12,7 +12,8 @@ from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
 from teacher.collapse import CollapseWatch
 from teacher.history import Listen
-from teacher.loop import SELECTION, Objective, Outcome, train
+from teacher.loop import SELECTION, Outcome, train
+from teacher.objective import Objective
 from teacher.phases import by_pieces, in_phases
 from teacher.pretrain_config import PretrainConfig
 from teacher.pretrain_folder import Work
@@ -32,11 +33,11 @@ def phased(config: PretrainConfig, steps: int, draw: Callable[[int, int], Batche
     """
     long = config.schedule.long_length
     if long is None or steps < 2:
-        return draw(config.length, steps * config.pairs_a_step)
+        return draw(config.length, steps * config.examples_a_step)
     short_steps = max(1, min(steps - 1, round((1 - config.schedule.long_share) * steps)))
-    first = draw(config.length, short_steps * config.pairs_a_step)
+    first = draw(config.length, short_steps * config.examples_a_step)
     second = by_pieces(
-        draw(long, (steps - short_steps) * config.pairs_a_step), max(long, config.batch_size * config.length)
+        draw(long, (steps - short_steps) * config.examples_a_step), max(long, config.batch_size * config.length)
     )
     return in_phases(first, second, short_steps * config.accumulation)
 

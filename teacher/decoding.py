@@ -2,12 +2,14 @@
 
 import contextlib
 import gzip
+import io
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from common.errors import UserError
 from common.words import counted
@@ -30,9 +32,14 @@ _ARCHIVE_MARKS = {
     b"\xfd7zXZ": "an xz archive",
     b"\x28\xb5\x2f\xfd": "a zstd archive",
 }
+_BOM = b"\xef\xbb\xbf"
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
+_BUFFER = 2**16
 _CONTROL_BYTES = bytes({*range(0x09), *range(0x0E, 0x20), 0x7F})
 _MOST_CONTROL = 0.05
 """Share of control characters from which bytes are no text; any bytes at random have 11 %."""
+LONGEST_LINE = 1_000_000
+"""Bytes of a line that are held at a time."""
 DOCUMENTATION = re.compile(r"(?i)(readme|licen[cs]e|provenance|notice|copying|changelog|authors|citation)\b")
 """Names of files that lie beside data and are none."""
 
@@ -90,7 +97,7 @@ def read_text(path: Path, oddities: Oddities) -> tuple[str, bytes]:
     with explain_reading(path):
         raw = path.read_bytes()
         content = gzip.decompress(raw) if raw.startswith(_GZIP_MARK) else raw
-    content = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    content = content.removeprefix(_BOM).replace(b"\r\n", b"\n")
     _refuse_utf16(path, content[:2])
     _refuse_binary(path, content)
     if not content.strip():
@@ -103,16 +110,52 @@ def read_text(path: Path, oddities: Oddities) -> tuple[str, bytes]:
     return "\n".join(decoded), raw
 
 
-def stream_lines(path: Path, oddities: Oddities) -> Iterator[str]:
-    """Lines of a text file of any size, gzip or not, without line ends and control characters."""
+def stream_lines(path: Path, oddities: Oddities, *, longest: int | None = LONGEST_LINE) -> Iterator[str]:
+    """Lines of a text file of any size, gzip or not, without line ends, byte order marks and control characters.
+
+    A line of more than `longest` bytes is cut at spaces (None: never), so that memory is bounded.
+
+    Raises:
+        UserError: missing, unreadable, UTF-16, binary, or a broken gzip.
+    """
     with explain_reading(path), path.open("rb") as raw:
-        packed = raw.peek(2)[:2] == _GZIP_MARK
         _refuse_utf16(path, raw.peek(2)[:2])
-        stream = gzip.GzipFile(fileobj=raw) if packed else raw
-        for number, line in enumerate(stream, 1):
+        packed = raw.peek(2)[:2] == _GZIP_MARK
+        # The gzip module reads lines in Python; a buffer over it does so in C.
+        unpacked = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=raw)), _BUFFER) if packed else raw
+        stream = cast(io.BufferedReader, unpacked)
+        _refuse_binary(path, stream.peek(_BUFFER))
+        for number, line, cut in _bounded_lines(stream, longest):
             where = f"{path.name}:{number}"
-            text = decode_line(line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n"), where, oddities)
+            if cut:
+                oddities.add(f"longer than {longest:,} bytes, cut at a space", where)
+            if line.startswith(_BOM):
+                oddities.add("with a byte order mark, removed", where)
+                line = line.removeprefix(_BOM)
+            if line.endswith(b"\r\n"):
+                oddities.add("ending in CR LF, read as LF", where)
+            text = decode_line(line.rstrip(b"\r\n"), where, oddities)
             yield without_control(text, where, oddities)
+
+
+def _bounded_lines(stream: io.BufferedReader, longest: int | None) -> Iterator[tuple[int, bytes, bool]]:
+    """(line number, bytes, whether the line goes on in the next)."""
+    number, rest = 1, b""
+    while line := rest + stream.readline(-1 if longest is None else longest - len(rest)):
+        rest = b""
+        ended = line.endswith(b"\n")
+        cut = longest is not None and not ended and len(line) >= longest
+        if cut:
+            place = line.rfind(b" ") + 1 or _last_character(line)
+            line, rest = line[:place], line[place:]
+        yield number, line, cut
+        number += ended
+
+
+def _last_character(line: bytes) -> int:
+    """Where the last character of UTF-8 starts, which may not be there as a whole; the end of what is no UTF-8."""
+    start = len(line.rstrip(_CONTINUATIONS)) - 1
+    return start if start > 0 and len(line) - start <= 4 else len(line)
 
 
 def _refuse_utf16(path: Path, start: bytes) -> None:

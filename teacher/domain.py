@@ -1,27 +1,25 @@
 """Domain masking: pieces that a domain's text has more of than general text are predicted more often."""
 
 import itertools
-import random
 from collections.abc import Iterable
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from common.errors import UserError
-from teacher.pieces import Pieces, encode_documents
+from teacher.corpus import Corpus
+from teacher.pieces import encode_documents
+from teacher.sample import draw_texts
+from teacher.sentences import CUTS
 
 POWER = 0.5
 """Exponent of the ratio of frequencies: with 1, pieces that general text lacks would leave hardly any other."""
 
-GENERAL_PIECES = 2_000_000
-"""Of general text that are counted."""
+GENERAL_CHARACTERS = 8_000_000
+"""Of general text that are counted: about two million pieces."""
 
 _READ = 200_000
 """Documents of general text that are drawn from."""
-
-_DRAWN = 20_000
-
-_BLOCK = 1 << 22
 
 
 def domain_weights(domain: np.ndarray, general: np.ndarray, specials: Iterable[int]) -> np.ndarray:
@@ -39,35 +37,15 @@ def domain_weights(domain: np.ndarray, general: np.ndarray, specials: Iterable[i
     return weights
 
 
-def piece_counts(pieces: Pieces, vocabulary: int) -> np.ndarray:
-    """How often each piece of the vocabulary occurs, (vocabulary,); a block of the text is in memory at a time."""
-    counts = np.zeros(vocabulary, dtype=np.int64)
-    for start in range(0, len(pieces.ids), _BLOCK):
-        counts += np.bincount(pieces.ids[start : start + _BLOCK], minlength=vocabulary)
-    return counts
-
-
-def general_counts(corpus: Iterable[list[str]], tokenizer: PreTrainedTokenizerFast, name: str) -> np.ndarray:
-    """Counts of pieces in documents of general text that are drawn at random, the same every time.
+def general_counts(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, name: str) -> np.ndarray:
+    """Counts (vocabulary,) of pieces in documents of general text that are drawn at random, the same every time.
 
     Raises:
         UserError: no text.
     """
-    documents = drawn_documents(itertools.islice(corpus, _READ), _DRAWN)
-    counts = piece_counts(encode_documents(documents, tokenizer, enough=GENERAL_PIECES), len(tokenizer))
+    read = itertools.islice(corpus.texts(), _READ)
+    texts, _, _ = draw_texts(read, GENERAL_CHARACTERS, label="read general text")
+    counts = encode_documents(map(CUTS[corpus.cut], texts), tokenizer).counts(len(tokenizer))
     if not counts.any():
         raise UserError(f"--general-text {name}: no text in it")
     return counts
-
-
-def drawn_documents(corpus: Iterable[list[str]], limit: int) -> list[list[str]]:
-    """`limit` documents, each with equal chance, in random order; no more of them are in memory (algorithm R)."""
-    rng = random.Random("general text")
-    drawn: list[list[str]] = []
-    for number, document in enumerate(corpus):
-        if len(drawn) < limit:
-            drawn.append(document)
-        elif (place := rng.randrange(number + 1)) < limit:
-            drawn[place] = document
-    rng.shuffle(drawn)
-    return drawn

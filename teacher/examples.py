@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -13,25 +15,34 @@ from teacher.segments import Segments, pack_segments, pad_segments
 Examples = Pairs | Segments
 
 EXAMPLES: dict[str, Callable[..., Examples]] = {"nsp": draw_pairs, "sop": draw_order_pairs, "segments": pack_segments}
-"""Kind to what draws it: (pieces, length, seed, passes)."""
+"""Kind to what draws it: (pieces, length, seed, passes, folder)."""
 
 PASSES = 10
 """So many times are examples drawn anew from the same documents, at most (dupe_factor of BERT's released code)."""
 
 
 def draw_examples(
-    pieces: Pieces, kind: str, *, length: int, seed: int, wanted: int, most: int = PASSES, all_passes: bool = False
+    pieces: Pieces,
+    kind: str,
+    *,
+    length: int,
+    seed: int,
+    wanted: int,
+    most: int = PASSES,
+    all_passes: bool = False,
+    folder: Path | None = None,
 ) -> Examples:
     """At least `wanted` examples, drawn in as many passes over the documents as that takes, but no more than `most`.
 
     With `all_passes` it is always `most`, for static masks. Without, segments have one pass: others are no different.
+    With a `folder` they lie there, instead of in memory.
     """
-    draw = EXAMPLES[kind]
+    draw = partial(EXAMPLES[kind], pieces, length=length, seed=seed, folder=folder)
     if all_passes:
-        return draw(pieces, length=length, seed=seed, passes=most)
-    once = draw(pieces, length=length, seed=seed)
+        return draw(passes=most)
+    once = draw(passes=1)
     passes = min(most, math.ceil(wanted / len(once)))
-    return once if passes <= 1 or kind == "segments" else draw(pieces, length=length, seed=seed, passes=passes)
+    return once if passes <= 1 or kind == "segments" else draw(passes=passes)
 
 
 def pad_examples(

@@ -21,7 +21,9 @@ from teacher.checkpoint import Checkpoints
 from teacher.data import describe
 from teacher.head import standardised_head
 from teacher.history import read_rows
-from teacher.loop import LoopConfig, Objective, Outcome, resolve_precision, train
+from teacher.loop import Outcome, train
+from teacher.loop_config import LoopConfig, resolve_precision
+from teacher.objective import Objective
 from teacher.options import FinetuneOptions, TaskOptions
 from teacher.prepare import Prepared, model_inputs, predict_logits, prepare
 from teacher.ranks import from_main, ranks

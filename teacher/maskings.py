@@ -32,7 +32,7 @@ class Masks:
 PIECES = Masks()
 """BERT's choice, drawn anew each time."""
 
-_STATIC = 3
+_STATIC = 5
 """Keeps the streams of static masks apart from those of batches and of masks that are drawn anew."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.command import run_command
 from common.progress import say
@@ -13,7 +13,8 @@ from teacher.attention import use_training_attention
 from teacher.continued import Continued, load_continued
 from teacher.corpus import Corpus, load_corpus
 from teacher.course import best_of, run_course, steps_in
-from teacher.loop import Outcome, resolve_precision
+from teacher.loop import Outcome
+from teacher.loop_config import resolve_precision
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import unigram_loss
@@ -26,6 +27,7 @@ from teacher.recompute import recompute_activations
 from teacher.scalars import writer_class
 from teacher.sources import weights_identity
 from teacher.vocabulary import extend_embeddings
+from teacher.wordpiece import load_wordpiece, tokenizer_fingerprint
 
 DROPOUT = 0.1
 """In the written model, for fine-tuning."""
@@ -50,25 +52,37 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
     ranks()
     if config.schedule.tensorboard is not None:
         writer_class()
-    corpus = load_corpus(config.corpus)
+    corpus = load_corpus(config.corpus, text_column=config.text_column)
     general = load_corpus(config.compared_with) if config.masking == "domain" else None
-    settings = config.settings() | {"corpus_fingerprint": corpus.fingerprint()}
-    if general is not None:
-        settings["general_fingerprint"] = general.fingerprint()
-    if config.start.source is not None:
-        settings["from_weights"] = weights_identity(config.start.source)
+    tokenizer = None if config.tokenizer is None else load_wordpiece(config.tokenizer)
+    settings = config.settings() | _fingerprints(config, corpus, general, tokenizer)
     if from_main(lambda: reusable(folder, settings)):
         say(f"{folder} is pretrained with these settings already: reused. For another one choose another --out")
         return folder
     work = from_main(lambda: open_work(folder, settings, resume=config.resume))
-    start = None if config.start.source is None else load_continued(config.start.source, config.seed, config.longest)
-    material = main_first(
-        lambda: gather(config, corpus, general, work.folder / "data", None if start is None else start.tokenizer)
-    )
+    source = config.start.source
+    with work.unless_refused():
+        start = None if source is None else load_continued(source, config.seed, config.longest)
+        given = tokenizer if start is None else start.tokenizer
+        material = main_first(lambda: gather(config, corpus, general, work, given))
     _learn(config, corpus, material, start, settings, work, folder)
     # The others go on only when the folder is there.
     ranks().wait_for_everyone()
     return folder
+
+
+def _fingerprints(
+    config: PretrainConfig, corpus: Corpus, general: Corpus | None, tokenizer: PreTrainedTokenizerFast | None
+) -> dict[str, str]:
+    """Of everything that options only name."""
+    found = {"corpus_fingerprint": corpus.fingerprint()}
+    if general is not None:
+        found["general_fingerprint"] = general.fingerprint()
+    if tokenizer is not None:
+        found["tokenizer_fingerprint"] = tokenizer_fingerprint(tokenizer)
+    if config.start.source is not None:
+        found["from_weights"] = weights_identity(config.start.source)
+    return found
 
 
 def _learn(
@@ -118,7 +132,7 @@ def _objective(config: PretrainConfig, material: Material, start: Continued | No
     tokenizer = material.data.tokenizer
     objective: PretrainObjective
     if start is None:
-        shape = bert_config(config, len(tokenizer))
+        shape = bert_config(config, len(tokenizer), pad=int(tokenizer.pad_token_id))
         objective = OBJECTIVES[config.objective].fresh(shape, config.seed, generator_width=config.generator_width)
     else:
         extend_embeddings(start.model, start.tokenizer, tokenizer)

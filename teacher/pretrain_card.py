@@ -81,7 +81,7 @@ def figure_rows(summary: Mapping[str, Any]) -> list[tuple[Figure, float, float |
 def card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """The model card."""
     words, held_out = WORDS[settings["objective"]], summary["held_out"]
-    batch, case = settings["batch_size"] * settings["accumulation"], "cased" if settings["cased"] else "lower case"
+    batch, case = settings["batch_size"] * settings["accumulation"], "cased" if summary["cased"] else "lower case"
     notes = "".join(f"- {note}\n" for note in summary["notes"])
     # As JSON in a code span, a corpus name cannot change the page.
     corpus = json.dumps(summary["corpus"]).replace("`", "'")

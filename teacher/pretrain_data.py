@@ -1,118 +1,23 @@
-"""What pretraining learns from: a corpus as pieces, made once, and its batches with masks drawn anew each step."""
+"""What pretraining learns from: batches of examples of a tokenised corpus, with masks."""
 
 import math
-import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
-from common.errors import UserError
-from common.files import new_folder
-from common.progress import say
 from teacher.batches import Batches, sorted_batches
 from teacher.examples import Examples, draw_examples, pad_examples
 from teacher.masking import SHARE
 from teacher.maskings import PIECES, Masks, hide
 from teacher.pairs import Pairs
-from teacher.pieces import Pieces, encode_documents
-from teacher.tokenizer import train_wordpiece
-
-Documents = Sequence[Sequence[str]]
-
-SAMPLE_CHARACTERS = 3_000_000
-"""Text that the vocabulary is learned from, drawn from the whole corpus; the time grows with it."""
-
-HELD_OUT = 0.015
-"""Share of the documents that is never learned from."""
-
-MOST_HELD_OUT = 1000
-"""Documents; and pairs of them that are evaluated."""
+from teacher.pieces import Pieces
+from teacher.pretrain_text import MOST_HELD_OUT, PretrainData
 
 _MASKS, _HELD_OUT_MASKS = 1, 2
 """Keep the streams of random numbers apart from each other and from that of the batches."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PretrainData:
-    """A corpus, tokenised."""
-
-    tokenizer: PreTrainedTokenizerFast
-    learned: Pieces
-    held_out: Pieces
-
-
-def prepare_data(
-    corpus: Iterable[list[str]],
-    folder: Path,
-    *,
-    vocabulary: int,
-    cased: bool,
-    seed: int,
-    enough: int | None,
-    given: Callable[[Iterator[str]], PreTrainedTokenizerFast] | None = None,
-) -> PretrainData:
-    """Shuffle, hold out, learn the vocabulary and tokenise; kept in `folder`, and read from there the next time.
-
-    Documents are tokenised until there are `enough` pieces (None: all): a short run needs only a part of much text.
-    With `given`, the tokenizer is what that makes of a sample of the text, instead of a vocabulary that is learned.
-
-    Raises:
-        UserError: fewer than four documents, a vocabulary smaller than the alphabet.
-    """
-    if folder.exists():
-        return _load(folder)
-    held_out, learned = _split(list(corpus), seed)
-    say(f"{len(held_out) + len(learned):,} documents, {len(held_out):,} of them held out")
-    if given is None:
-        tokenizer = train_wordpiece(_sample(learned), vocabulary=vocabulary, cased=cased)
-        say(f"vocabulary of {len(tokenizer):,} pieces learned")
-    else:
-        tokenizer = given(_sample(learned))
-    data = PretrainData(
-        tokenizer=tokenizer,
-        learned=encode_documents(learned, tokenizer, enough=enough),
-        held_out=encode_documents(held_out, tokenizer),
-    )
-    with new_folder(folder) as target:
-        tokenizer.save_pretrained(target)
-        data.learned.save(target / "learned.npz")
-        data.held_out.save(target / "held_out.npz")
-    return data
-
-
-def _load(folder: Path) -> PretrainData:
-    learned, held_out = Pieces.load(folder / "learned.npz"), Pieces.load(folder / "held_out.npz")
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    return PretrainData(tokenizer=tokenizer, learned=learned, held_out=held_out)
-
-
-def _split(documents: Documents, seed: int) -> tuple[Documents, Documents]:
-    """Held-out documents and the others, both in random order. A pair needs two documents on either side."""
-    if len(documents) < 4:
-        raise UserError(
-            f"--corpus: found {len(documents)} documents with text, at least 4 are needed (next-sentence pairs take "
-            "two to learn from and two held out): give more files, or separate documents by an empty line"
-        )
-    shuffled = list(documents)
-    random.Random(f"documents {seed}").shuffle(shuffled)
-    count = min(MOST_HELD_OUT, max(2, round(HELD_OUT * len(shuffled))))
-    return shuffled[:count], shuffled[count:]
-
-
-def _sample(documents: Documents) -> Iterator[str]:
-    """Sentences of the first documents, up to SAMPLE_CHARACTERS; the documents are in random order."""
-    characters = 0
-    for document in documents:
-        yield from document
-        characters += sum(map(len, document))
-        if characters >= SAMPLE_CHARACTERS:
-            return
 
 
 def training_batches(
@@ -159,7 +64,8 @@ def collate(
 
     `seed` is that of static masks; others are drawn from `rng`.
     """
-    cls, sep, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    specials = (tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+    pad, cls, sep, mask = map(int, specials)
     ids, segments, lengths = pad_examples(pieces, examples, indices, cls=cls, sep=sep, pad=pad)
     real = (np.arange(ids.shape[1]) < lengths[:, None]).astype(np.int64)
     arrays = {"input_ids": ids, "attention_mask": real, "token_type_ids": segments}
@@ -172,7 +78,7 @@ def collate(
             indices,
             rng=rng,
             seed=seed,
-            mask=tokenizer.mask_token_id,
+            mask=mask,
             vocabulary=len(tokenizer),
             max_predictions=math.ceil(SHARE * length),
         )
@@ -184,6 +90,6 @@ def collate(
 
 def unigram_loss(pieces: Pieces) -> float:
     """Entropy of the pieces' frequencies in nats: the MLM loss of a model that knows frequencies and no context."""
-    counts = np.bincount(pieces.ids)
+    counts = pieces.counts()
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log(shares)).sum())

@@ -1,8 +1,9 @@
 """The folders of pretraining: the unfinished one that a resumed run goes on from, and the finished model."""
 
+import contextlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from common.errors import UserError
 from common.files import new_folder, write_json, write_text
 from teacher.continued_card import best_card, continued_card
 from teacher.pretrain_card import card, part_card
-from teacher.ranks import from_main
+from teacher.ranks import from_main, ranks
 
 DONE = "pretraining.json"
 PLAN = "plan.json"
@@ -32,6 +33,16 @@ class Work:
             decided = decide()
             steps = from_main(lambda: self._keep(decided))
         return int(steps)
+
+    @contextlib.contextmanager
+    def unless_refused(self) -> Iterator[None]:
+        """A UserError before anything is kept leaves no folder behind: the command can be given again, corrected."""
+        try:
+            yield
+        except UserError:
+            if ranks().is_main_process and {entry.name for entry in self.folder.glob("[!.]*")} == {PLAN}:
+                shutil.rmtree(self.folder)
+            raise
 
     def _keep(self, steps: int) -> int:
         write_json(self.folder / PLAN, _read(self.folder / PLAN) | {"steps": steps})

@@ -13,15 +13,16 @@ from common.progress import say
 from teacher.batches import Batches
 from teacher.corpus import Corpus
 from teacher.course import phased
-from teacher.domain import general_counts, piece_counts
+from teacher.domain import general_counts
 from teacher.examples import Examples, draw_examples
 from teacher.maskings import MASKINGS, PIECES, Masks
 from teacher.objectives import OBJECTIVES
 from teacher.pairs import Pairs
 from teacher.pretrain_config import PretrainConfig
-from teacher.pretrain_data import PretrainData, held_out_batches, prepare_data, training_batches
-from teacher.spacing import spaced
-from teacher.vocabulary import count_pieces, describe_extension, extend_wordpiece
+from teacher.pretrain_data import held_out_batches, training_batches
+from teacher.pretrain_folder import Work
+from teacher.pretrain_text import PretrainData, prepare_data
+from teacher.ranks import ranks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,8 @@ class Material:
     data: PretrainData
     masks: Masks | None
     """None: nothing is hidden."""
+    folder: Path
+    """Where its examples lie while it runs."""
 
     @property
     def kind(self) -> str:
@@ -71,6 +74,8 @@ class Material:
             wanted=wanted,
             most=self.config.dupe_factor,
             all_passes=self.config.masks == "static",
+            # Several processes may be told to use one disk.
+            folder=self.folder / f"{length}-{ranks().process_index}",
         )
 
     def shares(self, examples: Examples) -> dict[str, float]:
@@ -84,41 +89,34 @@ def gather(
     config: PretrainConfig,
     corpus: Corpus,
     general: Corpus | None,
-    folder: Path,
+    work: Work,
     tokenizer: PreTrainedTokenizerFast | None,
 ) -> Material:
-    """The material of a run, kept in `folder`; with a vocabulary of its own where no `tokenizer` is given."""
+    """The material of a run, kept in `work`; with a vocabulary of its own where no `tokenizer` is given."""
     data = prepare_data(
-        corpus if tokenizer is None else spaced(corpus, tokenizer),
-        folder,
+        corpus,
+        work.folder / "data",
+        seed=config.seed,
+        tokenizer=tokenizer,
+        extend=config.start.extend_vocabulary,
         vocabulary=config.vocabulary,
         cased=config.cased,
-        seed=config.seed,
-        enough=None if config.budget is None else config.budget * config.pairs_a_step * config.longest,
-        given=None if tokenizer is None else partial(_extended, tokenizer, config.start.extend_vocabulary),
+        workers=config.workers,
+        enough=None if config.budget is None else config.budget * config.examples_a_step * config.longest,
     )
-    for note in corpus.notes():
+    for note in data.notes:
         say(note)
     masks = _masks(config, data, general) if OBJECTIVES[config.objective].masked else None
-    return Material(config=config, data=data, masks=masks)
-
-
-def _extended(tokenizer: PreTrainedTokenizerFast, count: int | None, texts: Iterator[str]) -> PreTrainedTokenizerFast:
-    """The tokenizer as it is, or with so many of the words of `texts`, a sample, that it splits most."""
-    if count is None:
-        return tokenizer
-    sample = list(texts)
-    extended = extend_wordpiece(tokenizer, sample, count)
-    say(describe_extension(tokenizer, extended, count_pieces(tokenizer, sample), count_pieces(extended, sample)))
-    return extended
+    return Material(config=config, data=data, masks=masks, folder=work.folder / "examples")
 
 
 def _masks(config: PretrainConfig, data: PretrainData, general: Corpus | None) -> Masks:
     tokenizer = data.tokenizer
 
     def counts_elsewhere() -> np.ndarray:
-        return general_counts(spaced(general or (), tokenizer), tokenizer, config.compared_with)
+        assert general is not None
+        return general_counts(general, tokenizer, config.compared_with)
 
-    own = partial(piece_counts, data.learned, len(tokenizer))
+    own = partial(data.learned.counts, len(tokenizer))
     choose = MASKINGS[config.masking](tokenizer, own, counts_elsewhere)
     return Masks(choose=choose, static=config.masks == "static")

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, PreTrainedModel
 
-from teacher.loop import Objective
+from teacher.objective import Objective
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 

@@ -9,6 +9,16 @@ import tyro
 
 from teacher.tokenizer import POSITIONS
 
+SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+"""Layers and hidden width; heads are hidden / 64 and the feed-forward part is 4 x hidden wide."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeOptions:
@@ -35,8 +45,8 @@ class ShapeOptions:
 
     def problems(self, hidden: int) -> list[str]:
         """What is wrong with them, for a size of that width."""
-        found = [f"--{name} {size}: expected 1 or more" for name, size in vars(self).items() if (size or 1) < 1]
-        found += [f"--{name} 0: expected 1 or more" for name, size in vars(self).items() if size == 0]
+        sizes = {name: size for name, size in vars(self).items() if size is not None}
+        found = [f"--{name} {size}: expected 1 or more" for name, size in sizes.items() if size < 1]
         if found:
             return found
         hidden = self.hidden or hidden

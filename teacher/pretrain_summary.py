@@ -7,7 +7,8 @@ from common.progress import say
 from teacher.batches import Batches
 from teacher.loop import Outcome
 from teacher.pretrain_card import figure_rows
-from teacher.pretrain_data import PretrainData, unigram_loss
+from teacher.pretrain_data import unigram_loss
+from teacher.pretrain_text import PretrainData
 
 
 def summarise(
@@ -16,12 +17,14 @@ def summarise(
     """Figures for pretraining.json. Tokens are real ones: specials counted, padding not; losses are in nats."""
     tokens = served_tokens(batches, outcome.steps * accumulation)
     unigram = unigram_loss(data.learned)
+    normalizer = data.tokenizer.backend_tokenizer.normalizer
     return {
         "steps": outcome.steps,
         "tokens": tokens,
         "seconds": outcome.seconds,
         "tokens_per_second": tokens / outcome.seconds,
         "vocabulary": len(data.tokenizer),
+        "cased": normalizer is None or normalizer.normalize_str("A") == "A",
         "documents_learned": len(data.learned),
         "documents_held_out": len(data.held_out),
         "pieces_learned": len(data.learned.ids),

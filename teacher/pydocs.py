@@ -19,7 +19,6 @@ from typing import Literal
 from teacher.docstrings import Package, find_package, required_packages
 from teacher.extraction import Entries, load_view
 from teacher.raw import RawTask, Row
-from teacher.sentences import docstring_sentences
 
 LIBRARIES = (
     "torch",
@@ -104,10 +103,10 @@ def load_pydocs_pair(
     return _task("pydocs-pair", pools, ("no", "yes"), packages, rows, seed)
 
 
-def documents(
+def corpus_docstrings(
     libraries: Iterable[str] = CORPUS_LIBRARIES, *, packages: Sequence[Package] | None = None
-) -> Iterator[list[str]]:
-    """The corpus: each docstring is a document of sentences; equal docstrings count once.
+) -> Iterator[str]:
+    """The docstrings of the corpus; equal ones count once.
 
     Modules held out by the tasks are left out, since their text names the library that the tasks ask for.
     """
@@ -119,8 +118,7 @@ def documents(
         for module, text in entries:
             if splits.get(module, "train") == "train" and text not in seen:
                 seen.add(text)
-                if sentences := docstring_sentences(text):
-                    yield sentences
+                yield text
 
 
 def corpus_packages(libraries: Iterable[str] = CORPUS_LIBRARIES) -> list[Package]:

@@ -6,7 +6,7 @@ stay as they were (plain AdamW would shrink them by the weight decay).
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
@@ -26,9 +26,41 @@ class RowSubset(nn.Module):
         lookup[ids] = torch.arange(len(ids), device=ids.device)
         self.register_buffer("lookup", lookup, persistent=False)
         self.padding_idx = None if table.padding_idx is None else int(lookup[table.padding_idx])
+        self._gradient: Tensor | None = None
+        self._touched = torch.empty(0, dtype=torch.int64)
 
     def forward(self, input_ids: Tensor) -> Tensor:
         return functional.embedding(self.lookup[input_ids], self.rows, padding_idx=self.padding_idx)
+
+    @contextlib.contextmanager
+    def narrowed(self, input_ids: Sequence[Tensor]) -> Iterator[None]:
+        """Within the block the rows of these ids are all there are, and get a gradient of their size.
+
+        Afterwards it is part of the gradient of all rows, whose zeros are written once and not at every step.
+        """
+        places = self.lookup[torch.cat([ids.flatten() for ids in input_ids])].unique()
+        rows, lookup, padding = self.rows, self.lookup, self.padding_idx
+        self.rows = nn.Parameter(rows.detach()[places], requires_grad=rows.requires_grad)
+        numbers = torch.full((len(rows),), -1).index_copy(0, places, torch.arange(len(places)))
+        self.lookup = torch.where(lookup >= 0, numbers[lookup], lookup)
+        self.padding_idx = None if padding is None or numbers[padding] < 0 else int(numbers[padding])
+        few = self.rows
+        try:
+            yield
+        finally:
+            self.rows, self.lookup, self.padding_idx = rows, lookup, padding
+        if few.grad is not None:
+            self._hand_over(few.grad, places)
+
+    def _hand_over(self, gradient: Tensor, places: Tensor) -> None:
+        if self.rows.grad is not None:
+            self.rows.grad.index_add_(0, places, gradient)
+            self._touched = torch.cat([self._touched, places])
+            return
+        if self._gradient is None:
+            self._gradient = torch.zeros_like(self.rows)
+        self.rows.grad = self._gradient.index_fill_(0, self._touched, 0.0).index_copy_(0, places, gradient)
+        self._touched = places
 
 
 @contextlib.contextmanager

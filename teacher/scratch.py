@@ -9,6 +9,7 @@ from teacher.hub import offline_if_unreachable
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.sources import minilm_folder, read_config, resolve
+from teacher.tokenizer import LARGEST
 
 SIZE = "mini"
 """Of the encoder that is pretrained here."""
@@ -38,7 +39,7 @@ def encoder_for(source: str, folder: Path, *, corpus: str, precision: str, check
 def expected_config(source: str) -> PretrainedConfig:
     """The configuration that `encoder_for(source)` will have, before anything is pretrained.
 
-    The vocabulary of one pretrained from nothing is not known yet.
+    The vocabulary of one pretrained from nothing is not known yet: the largest is taken.
 
     Raises:
         UserError: no such folder, or the hub cannot give it.
@@ -47,7 +48,7 @@ def expected_config(source: str) -> PretrainedConfig:
         source = "minilm" if minilm_folder() is not None else "scratch"
     if source == "scratch":
         config = PretrainConfig(size=SIZE)
-        return bert_config(config, config.vocabulary)
+        return bert_config(config, LARGEST)
     where = resolve(source)
     if Path(where).is_dir():
         return read_config(where)

@@ -1,13 +1,13 @@
 """Single segments for objectives without pairs: full sentences packed up to a length, within a document."""
 
-from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from common.errors import UserError
+from teacher.blocks import document_blocks, joined
 from teacher.pieces import Pieces
 
 SPECIALS = 2
@@ -30,13 +30,15 @@ class Segments:
         return self.spans[:, 1] - self.spans[:, 0] + SPECIALS
 
 
-def pack_segments(pieces: Pieces, *, length: int, seed: int = 0, passes: int = 1) -> Segments:
+def pack_segments(
+    pieces: Pieces, *, length: int, seed: int = 0, passes: int = 1, folder: Path | None = None
+) -> Segments:
     """Every document cut into segments of at most `length` pieces with specials: RoBERTa's DOC-SENTENCES.
 
     A segment takes sentence after sentence of a document while they fit; the next one goes on where it ends, and none
     crosses the end of a document, so the last of a document may be short. A sentence longer than the room is cut. There
     is nothing to draw: `seed` changes nothing, and every pass has the same segments. Source: RoBERTa (arXiv
-    1907.11692, section 4.2).
+    1907.11692, section 4.2). With a `folder` the segments lie there, as the pairs of `teacher.pairs.draw_pairs` do.
 
     >>> pieces = Pieces(ids=np.arange(20), sentences=np.array([0, 3, 5, 8, 9, 20]), documents=np.array([0, 3, 5]))
     >>> pack_segments(pieces, length=8).spans.tolist()
@@ -47,23 +49,26 @@ def pack_segments(pieces: Pieces, *, length: int, seed: int = 0, passes: int = 1
     """
     if length < SPECIALS + 1:
         raise UserError(f"--length {length}: a segment needs at least {SPECIALS + 1} pieces")
-    flat = array("q")
-    for document in range(len(pieces)):
-        first, last = pieces.documents[document], pieces.documents[document + 1]
-        flat.extend(_packed(pieces.sentences[first : last + 1].tolist(), length - SPECIALS))
-    return Segments(spans=np.tile(np.frombuffer(flat, dtype=np.int64).reshape(-1, 2), (passes, 1)))
+    blocks = (
+        (_packed(pieces, documents, length - SPECIALS),) for _ in range(passes) for documents in document_blocks(pieces)
+    )
+    (spans,) = joined(blocks, ("spans",), folder)
+    return Segments(spans=spans)
 
 
-def _packed(starts: Sequence[int], room: int) -> list[int]:
-    """Start, end, start, end ... of a document's segments; `starts` of its sentences, then the end of the last."""
-    flat: list[int] = []
-    begin, place = starts[0], 0
-    while begin < starts[-1]:
-        place = bisect_right(starts, begin + room, place) - 1
-        end = starts[place] if starts[place] > begin else begin + room
-        flat += [begin, end]
-        begin = end
-    return flat
+def _packed(pieces: Pieces, numbers: np.ndarray, room: int) -> np.ndarray:
+    """Segments (n, 2) of the documents `numbers`, in the order of the text; in each round every document gives one."""
+    starts, documents = np.asarray(pieces.sentences), np.asarray(pieces.documents)
+    begin, last = starts[documents[numbers]], documents[numbers + 1]
+    found = []
+    while len(begin):
+        fits = starts[np.minimum(last, np.searchsorted(starts, begin + room, side="right") - 1)]
+        end = np.where(fits > begin, fits, begin + room)
+        found.append(np.stack([begin, end], 1))
+        going = end < starts[last]
+        begin, last = end[going], last[going]
+    spans = np.concatenate(found)
+    return spans[np.argsort(spans[:, 0])]
 
 
 def pad_segments(

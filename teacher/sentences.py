@@ -6,7 +6,7 @@ only before a number), after a single capital (J. Smith), nor inside a number, s
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 _ABBREVIATION = re.compile(
     r"(?i)mr|mrs|ms|messrs|mme|mlle|dr|prof|rev|hon|st|sr|jr|capt|col|gen|lieut|lt|sgt|maj|gov|sen|rep|vs|viz|cf|al"
@@ -82,3 +82,12 @@ def _units(lines: Iterable[str]) -> list[str]:
             units[-1].append(line)
         depth = indentation
     return ["\n".join(unit) for unit in units]
+
+
+def line_sentences(text: str) -> list[str]:
+    """Sentences of a document whose lines end sentences."""
+    return [sentence for line in text.split("\n") for sentence in split_sentences(line)]
+
+
+CUTS: dict[str, Callable[[str], list[str]]] = {"lines": line_sentences, "docstring": docstring_sentences}
+"""How the text of a document becomes sentences, by name: other processes are told the name."""

@@ -13,10 +13,8 @@ take the step that two lanes would take.
 import concurrent.futures
 import contextlib
 import contextvars
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -28,7 +26,9 @@ from common.errors import UserError
 from teacher.batches import Batches
 from teacher.dropout import drawing
 from teacher.lanes import LANES
+from teacher.parts import Part, cut, own_parts
 from teacher.ranks import summed
+from teacher.standins import StandIns
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -37,19 +37,6 @@ _lane: contextvars.ContextVar[int] = contextvars.ContextVar("lane", default=0)
 
 SMALLEST = 8
 """Examples that a lane should have: below, a batch is not worth cutting."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Examples that pass through the model together."""
-
-    indices: np.ndarray
-    number: int
-    """Of all parts of the run: seeds what is drawn for it."""
-    share: float
-    """Of the batch it is cut from: the weight of its means."""
-    batch: np.ndarray
-    """All examples of that batch."""
 
 
 def current_lane() -> int:
@@ -61,32 +48,6 @@ def lanes_for(accelerator: Accelerator, batch_size: int) -> int:
     """How many lanes: two where one process has a CPU with two threads or more and the batch is large enough."""
     alone = accelerator.num_processes == 1 and accelerator.device.type == "cpu"
     return LANES if alone and torch.get_num_threads() >= LANES and batch_size >= LANES * SMALLEST else 1
-
-
-def cut(indices: np.ndarray, number: int, lanes: int) -> list[Part]:
-    """A batch in at most `lanes` parts of like length: examples that stood side by side go to different parts.
-
-    >>> [(part.indices.tolist(), part.number, part.share) for part in cut(np.array([5, 6, 7, 8]), 3, 2)]
-    [([5, 7], 6, 0.5), ([6, 8], 7, 0.5)]
-    """
-    pieces = [indices[lane::lanes] for lane in range(lanes)]
-    return [
-        Part(indices=piece, number=number * lanes + lane, share=len(piece) / len(indices), batch=indices)
-        for lane, piece in enumerate(pieces)
-        if len(piece)
-    ]
-
-
-def own_parts(parts: list[Part], processes: int, rank: int) -> list[Part]:
-    """Of a batch cut for `processes`, what process `rank` computes: all of it if it is alone, else one part.
-
-    Where a batch has fewer examples than there are processes, one without any repeats an example with the share 0: all
-    must take part when gradients meet.
-    """
-    if processes == 1:
-        return parts
-    idle = dataclasses.replace(parts[0], indices=parts[0].indices[:1], share=0.0)
-    return [parts[rank] if rank < len(parts) else idle]
 
 
 class Stepper:
@@ -124,6 +85,9 @@ class Stepper:
         self._lanes = lanes_for(accelerator, batches.batch_size)
         self._threads = torch.get_num_threads()
         self._pool = concurrent.futures.ThreadPoolExecutor(self._lanes, initializer=self._start_lane)
+        # Several processes meet in the parameters' own gradients.
+        alone = self._processes == 1 and accelerator.device.type == "cpu"
+        self._stand_ins = StandIns(model, bf16=self._bf16) if alone else None
 
     def close(self) -> None:
         """End the lanes, and give the caller its threads back."""
@@ -159,7 +123,8 @@ class Stepper:
 
     def _set_aside(self, earlier: list[Tensor | None], *, back: bool = False) -> list[Tensor | None]:
         """Take the gradients out of the parameters and add them to `earlier`; `back` puts the sums in again."""
-        parameters = list(self._model.parameters())
+        covered = set(self._stand_ins.parameters) if self._stand_ins is not None else set()
+        parameters = [parameter for parameter in self._model.parameters() if parameter not in covered]
         sums = [
             kept if parameter.grad is None else parameter.grad if kept is None else kept.add_(parameter.grad)
             for parameter, kept in zip(parameters, earlier or [None] * len(parameters), strict=True)
@@ -171,7 +136,8 @@ class Stepper:
     def _run(self, parts: Sequence[Part], step: int) -> Iterable[dict[str, float]]:
         loaded = self._in_lanes(self._load, parts)
         shares = self._term_shares(parts, loaded)
-        return self._in_lanes(lambda entry: self._part(*entry, step), list(zip(parts, loaded, shares, strict=True)))
+        with contextlib.nullcontext() if self._stand_ins is None else self._stand_ins.placed(loaded):
+            return self._in_lanes(lambda entry: self._part(*entry, step), list(zip(parts, loaded, shares, strict=True)))
 
     def _in_lanes(self, function: Callable[[Item], Value], items: Sequence[Item]) -> list[Value]:
         return [function(items[0])] if len(items) == 1 else list(self._pool.map(function, items))

@@ -1,9 +1,10 @@
 """WordPiece vocabularies: training one on a corpus, with the same result every time."""
 
+import math
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
@@ -20,12 +21,32 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COVERAGE = 0.9999
 """Share of the text's characters that the alphabet covers; rarer characters become [UNK]."""
 
+LARGEST = 30_000
+"""Pieces of a vocabulary whose size nobody named, of much text: as BERT has."""
+
 POSITIONS = 512
 """Longest input that the tokenizer passes on, in pieces."""
 
 
+def vocabulary_size(characters: int) -> int:
+    """Pieces for a text of so many characters: 1.385 x their square root, in hundreds, at most LARGEST.
+
+    The words of a text grow about with the root of its length (Heaps' law); the factor gives pydocs (33 million) 8,000
+    pieces, and LARGEST is reached at 470 million.
+
+    >>> [vocabulary_size(size) for size in (10_000, 1_000_000, 33_400_000, 10**9)]
+    [100, 1400, 8000, 30000]
+    """
+    return min(LARGEST, max(100, 100 * round(1.385 * math.sqrt(characters) / 100)))
+
+
 def train_wordpiece(
-    sentences: Iterable[str], *, vocabulary: int, cased: bool = False, positions: int = POSITIONS
+    sentences: Iterable[str],
+    *,
+    vocabulary: int,
+    cased: bool = False,
+    positions: int = POSITIONS,
+    at_least_letters: bool = False,
 ) -> PreTrainedTokenizerFast:
     """A BERT tokenizer whose WordPiece vocabulary is learned from `sentences`.
 
@@ -40,6 +61,8 @@ def train_wordpiece(
     >>> tokenizer("new", "low").tokens()
     ['[CLS]', 'new', '[SEP]', 'low', '[SEP]']
 
+    With `at_least_letters` a vocabulary is twice its specials and letters where it would be smaller than that.
+
     Raises:
         UserError: no text, or a vocabulary too small for the specials and the alphabet.
     """
@@ -48,6 +71,7 @@ def train_wordpiece(
     if not first:
         raise UserError("cannot train a WordPiece vocabulary: the corpus has no text")
     needed = len(SPECIALS) + len(first) + len(following)
+    vocabulary = max(vocabulary, 2 * needed) if at_least_letters else vocabulary
     if vocabulary < needed:
         raise UserError(
             f"--vocabulary {vocabulary} is smaller than the alphabet: this corpus needs at least {needed} pieces "
@@ -113,13 +137,3 @@ def _frequent(counts: Counter[str]) -> set[str]:
 def is_punctuation(letter: str) -> bool:
     """Whether BERT's pre-tokenizer makes a word of its own of the character: ASCII symbols and Unicode's class P."""
     return letter in string.punctuation or unicodedata.category(letter).startswith("P")
-
-
-def encode_sentences(tokenizer: PreTrainedTokenizerFast, sentences: Sequence[str]) -> list[list[int]]:
-    """Ids of each sentence, without specials, without a limit of length and without padding."""
-    backend = tokenizer.backend_tokenizer
-    # Packaged tokenizers may come with both switched on; transformers sets them anew in each of its own calls.
-    backend.no_truncation()
-    backend.no_padding()
-    encodings = backend.encode_batch_fast(list(sentences), add_special_tokens=False)
-    return [encoding.ids for encoding in encodings]

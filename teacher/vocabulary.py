@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
-from teacher.tokenizer import encode_sentences
+from teacher.encoder import TextEncoder
+from teacher.word_starts import word_starts
+from teacher.wordpiece import check_wordpiece
 
 LEAST = 5
 """A word that occurs less often is not worth a row: it would hardly be trained."""
@@ -68,7 +70,7 @@ def extend_embeddings(
     if any(after.get(piece) != number for piece, number in before.items()):
         raise ValueError("the new tokenizer is no extension of the old one: pieces have other ids in it")
     added = sorted((number, piece) for piece, number in after.items() if piece not in before)
-    parts = encode_sentences(old, [piece for _, piece in added])
+    parts = TextEncoder(old).encode([piece for _, piece in added])
     table: Any = model.get_input_embeddings()
     if len(after) > table.num_embeddings:
         model.resize_token_embeddings(len(after), mean_resizing=False)
@@ -129,16 +131,6 @@ def describe_extension(
     )
 
 
-def check_wordpiece(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Raises UserError for a tokenizer that does not cut words into WordPieces."""
-    kind = json.loads(tokenizer.backend_tokenizer.to_str())["model"].get("type")
-    if kind != "WordPiece":
-        raise UserError(
-            f"this tokenizer is a {kind or 'unknown'} one: only a WordPiece vocabulary (BERT, DistilBERT, ELECTRA, "
-            "MPNet) can be extended with words. Keep the tokenizer as it is"
-        )
-
-
 def _prefix(tokenizer: PreTrainedTokenizerFast) -> str:
     """What continues a word: ## in BERT."""
     return str(tokenizer.backend_tokenizer.model.continuing_subword_prefix)
@@ -148,15 +140,13 @@ def _encoded(
     tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], group: int = 4096
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Of some texts at a time all pieces, int32, and where among them words start."""
-    prefix = _prefix(tokenizer)
-    pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    continues = np.array([piece is not None and piece.startswith(prefix) for piece in pieces])
+    begins, encoder = word_starts(tokenizer), TextEncoder(tokenizer)
     remaining = iter(texts)
     while batch := list(itertools.islice(remaining, group)):
-        encoded = [ids for ids in encode_sentences(tokenizer, batch) if ids]
+        encoded = [ids for ids in encoder.encode(batch) if ids]
         if encoded:
             flat = np.fromiter(itertools.chain.from_iterable(encoded), np.int32)
-            starting = ~continues[flat]
+            starting = begins[flat]
             starting[np.cumsum([0, *map(len, encoded[:-1])])] = True
             yield flat, np.flatnonzero(starting)
 

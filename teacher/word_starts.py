@@ -7,9 +7,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
-
-BYTE_SPACE = "Ġ"
-"""How byte-level BPE writes a space."""
+from teacher.encoder import space_marker
 
 
 def word_starts(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
@@ -24,7 +22,7 @@ def word_starts(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
     """
     settings = _settings(tokenizer)
     prefix = _following_prefix(settings)
-    marker = None if prefix else _space_marker(settings)
+    marker = None if prefix else space_marker(settings)
     if not prefix and marker is None:
         raise UserError(
             f"the tokenizer ({type(tokenizer).__name__}) marks neither the beginning of words nor the pieces inside "
@@ -47,14 +45,3 @@ def _following_prefix(settings: dict[str, Any]) -> str | None:
     """What a WordPiece vocabulary writes before pieces inside words."""
     model = settings.get("model") or {}
     return model.get("continuing_subword_prefix") if model.get("type") == "WordPiece" else None
-
-
-def _space_marker(settings: dict[str, Any]) -> str | None:
-    """The letter that stands for a space, by the part that cuts texts into words: one of a sequence, or alone."""
-    part = settings.get("pre_tokenizer") or {}
-    for entry in part.get("pretokenizers", [part]):
-        if entry.get("type") == "ByteLevel":
-            return BYTE_SPACE
-        if entry.get("type") == "Metaspace":
-            return str(entry["replacement"])
-    return None

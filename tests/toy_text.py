@@ -6,7 +6,7 @@ import numpy as np
 from transformers import BertConfig
 
 from teacher.pieces import Pieces, encode_documents
-from teacher.pretrain_data import PretrainData
+from teacher.pretrain_text import PretrainData
 from teacher.tokenizer import train_wordpiece
 
 VOCABULARY = 1000

@@ -22,7 +22,8 @@ from distill.stages import Stage
 from teacher.attention import training_attention
 from teacher.batches import Batches
 from teacher.data import TaskData
-from teacher.loop import resolve_precision, train
+from teacher.loop import train
+from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared, predict_logits
 from teacher.rows import only_rows
 from teacher.tasks.base import Encoded

@@ -143,11 +143,11 @@ def test_what_cannot_be_gone_on_from_is_refused(
         load_continued(str(other), seed=0, length=64)
     assert _run(encoder, text, tmp_path / "out", "--length", "200") == 2
     assert "positions for 128, give a --length of at most that" in capsys.readouterr().err
-    wrong = ["--objective", "mlm+nsp", "--size", "base", "--cased", "--layers", "2", "--vocabulary", "99"]
+    wrong = ["--objective", "mlm+nsp", "--size", "base", "--cased", "--layers", "2", "--tokenizer", "minilm"]
     assert _run(encoder, text, tmp_path / "out", *wrong) == 2
     message = capsys.readouterr().err
     assert "say --objective mlm" in message
-    assert "--size, --cased, --vocabulary, --layers: what is given by --from" in message
+    assert "--size, --tokenizer, --cased, --layers: what is given by --from" in message
     assert run_command(main, PretrainCommand, arguments=["--extend-vocabulary", "9", "--out", str(tmp_path / "x")]) == 2
     assert "nothing to extend without --from" in capsys.readouterr().err
 

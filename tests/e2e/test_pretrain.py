@@ -141,6 +141,22 @@ def test_minutes_become_steps_once(tmp_path: Path, text: Path) -> None:
     assert summary["settings"]["minutes"] == 0.005 and summary["steps"] >= 1
 
 
+def test_a_given_vocabulary_and_rows_of_json(tmp_path: Path) -> None:
+    pieces = ["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", *"abcd", *(f"##{letter}" for letter in "abcd"), "A"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    rows = [{"body": f"Ab {'abcd '[: n % 5]}.\ncd"} for n in range(40)]
+    (tmp_path / "text.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    given = {"vocabulary": None, "tokenizer": str(tmp_path / "vocab.txt"), "text_column": "body"}
+    folder = pretrain(_config(tmp_path / "text.jsonl", **given), tmp_path / "model")
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    assert tokenizer("A ab").input_ids == [3, 13, 5, 10, 1]
+    assert (model.config.vocab_size, model.config.pad_token_id) == (14, 2)
+    assert "14 WordPieces, cased" in (folder / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "vocab.txt").write_text("\n".join([*pieces, "B"]), encoding="utf-8")
+    with pytest.raises(UserError, match=r"other settings \(tokenizer_fingerprint"):
+        pretrain(_config(tmp_path / "text.jsonl", **given), folder)
+
+
 def test_something_else_in_the_folder_is_kept(tmp_path: Path, text: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
@@ -176,14 +192,17 @@ def test_too_little_text_is_refused(tmp_path: Path, content: str, message: str) 
     (tmp_path / "text.txt").write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=message):
         pretrain(_config(tmp_path / "text.txt", vocabulary=20), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    # Nothing is in the way of the same command, corrected.
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
 def test_all_wrong_options_are_named_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ["--size", "minni", "--objective", "mlm+nps", "--steps", "5", "--minutes", "2", "--length", "9"]
+    wrong += ["--tokenizer", "minilm", "--cased", "--workers", "0"]
     assert _run(*wrong, "--learning-rate", "0", "--out", str(tmp_path / "out")) == 2
     message = capsys.readouterr().err
-    for part in ("did you mean 'mini'", "'mlm+nsp'", "contradict", "--length 9", "learning rate 0.0"):
+    named = ("did you mean 'mini'", "'mlm+nsp'", "contradict", "--length 9", "learning rate 0.0", "--workers 0")
+    for part in (*named, "--tokenizer takes a vocabulary"):
         assert part in message
     assert _run("--corpus", str(tmp_path / "nothing.txt"), "--out", str(tmp_path / "out")) == 2
     assert "does not exist" in capsys.readouterr().err

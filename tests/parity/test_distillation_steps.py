@@ -21,7 +21,8 @@ from distill.recipes import RECIPES
 from distill.schedules import Schedule
 from distill.stages import Stage
 from teacher.batches import Batches
-from teacher.loop import LoopConfig, parameter_groups, train
+from teacher.loop import parameter_groups, train
+from teacher.loop_config import LoopConfig
 from teacher.tasks.base import Task
 
 LENGTHS = (7, 4, 2)

@@ -27,12 +27,14 @@ from teacher import pretrain as command
 from teacher.attention import use_training_attention
 from teacher.electra import electra_config, fill_in, sample
 from teacher.examples import draw_examples
-from teacher.loop import LoopConfig, train
+from teacher.loop import train
+from teacher.loop_config import LoopConfig
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import PretrainData, collate, held_out_batches, training_batches
+from teacher.pretrain_data import collate, held_out_batches, training_batches
 from teacher.pretrain_objective import INPUTS, PretrainObjective
+from teacher.pretrain_text import PretrainData
 
 
 def _objective(name: str) -> PretrainObjective:

@@ -19,9 +19,10 @@ from teacher.pairs import draw_pairs
 from teacher.pieces import Pieces
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.pretrain_data import PretrainData, collate, held_out_batches, training_batches, unigram_loss
+from teacher.pretrain_data import collate, held_out_batches, training_batches, unigram_loss
 from teacher.pretrain_objective import fresh_model, masked_mean
 from teacher.pretrain_summary import lessons, served_tokens
+from teacher.pretrain_text import PretrainData
 
 COUNTS = {"tiny": 4_385_920, "mini": 11_170_560, "small": 28_763_648, "medium": 41_373_184, "base": 109_482_240}
 

@@ -13,7 +13,8 @@ from transformers import PreTrainedModel
 from distill.distiller import Distiller, without_dropout
 from distill.stages import Stage
 from teacher.batches import Batches
-from teacher.loop import LoopConfig, train
+from teacher.loop import train
+from teacher.loop_config import LoopConfig
 from teacher.tasks.base import Encoded
 
 

@@ -1,6 +1,7 @@
 """Text files, folders and the hub as documents of sentences."""
 
 import gzip
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 
 from common.errors import UserError
+from teacher import documents as layout_rules
 from teacher import hub
-from teacher.corpus import load_corpus, text_documents
-from teacher.sentences import docstring_sentences, split_sentences
+from teacher.corpus import load_corpus
+from teacher.decoding import Oddities, stream_lines
+from teacher.documents import layout_of, text_documents
+from teacher.sentences import docstring_sentences, line_sentences, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,8 @@ def test_docstring_sentences_without_code() -> None:
 
 
 def documents(text: str) -> list[list[str]]:
-    return list(text_documents(text.split("\n"), text.split("\n")))
+    lines = text.split("\n")
+    return list(map(line_sentences, text_documents(lines, layout_of(lines))))
 
 
 def test_titles_end_documents() -> None:
@@ -77,8 +82,12 @@ def test_gzip_bom_crlf_and_odd_bytes(tmp_path: Path) -> None:
     corpus = load_corpus(str(tmp_path))
     assert list(corpus) == [["First é.", "Nul byte.", "Don’t café."]]
     assert list(corpus) == list(corpus)
-    assert len(corpus.notes()) == 2 and all("first: a.txt.gz:" in note for note in corpus.notes())
-    assert corpus.notes()[1].startswith("1 line not in UTF-8") and "a.txt.gz:3" in corpus.notes()[1]
+    assert corpus.notes() == [
+        "1 line with a byte order mark, removed (first: a.txt.gz:1)",
+        "3 lines ending in CR LF, read as LF (first: a.txt.gz:1)",
+        "1 line with control characters, removed or read as cp1252 (first: a.txt.gz:2)",
+        "1 line not in UTF-8, read as cp1252 (first: a.txt.gz:3)",
+    ]
 
 
 def test_folder_reads_text_only(tmp_path: Path) -> None:
@@ -88,10 +97,83 @@ def test_folder_reads_text_only(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("First.")
     (tmp_path / "c.bin").write_text("Not this.")
     corpus = load_corpus(str(tmp_path))
-    assert list(corpus) == [["First."], ["Second."]] and sorted(corpus.sources) == ["a.txt", "b.txt"]
+    assert list(corpus) == [["First."], ["Second."]] and sorted(corpus.sources) == ["a.txt", "sub/b.txt"]
     before = corpus.fingerprint()
     (tmp_path / "a.txt").write_text("Other.")
     assert load_corpus(str(tmp_path)).fingerprint() != before
+
+
+def test_files_of_one_name_both_count(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("Text.")
+    before = load_corpus(str(tmp_path)).fingerprint()
+    (tmp_path / "one" / "a.txt").write_text("Other.")
+    assert load_corpus(str(tmp_path)).fingerprint() != before
+
+
+def test_jsonl(tmp_path: Path) -> None:
+    rows = [{"id": 1, "text": "One. Two.\nThree"}, {"text": None}, {"id": 3}, {"text": "A\x00 \ud800b."}]
+    lines = "\ufeff" + "".join(json.dumps(row) + "\r\n" for row in rows) + "\n"
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "b.txt").write_text("Plain text.")
+    corpus = load_corpus(str(tmp_path))
+    assert list(corpus) == [["One.", "Two.", "Three"], ["A \ufffdb."], ["Plain text."]]
+    notes = "; ".join(corpus.notes())
+    for part in ("2 lines without text in 'text', left out (first: a.jsonl.gz:2)", "1 line with half of a", "control"):
+        assert part in notes
+    other = load_corpus(str(tmp_path / "a.jsonl.gz"), text_column="id")
+    assert other.fingerprint() != load_corpus(str(tmp_path / "a.jsonl.gz")).fingerprint()
+    with pytest.raises(UserError, match=r"a\.jsonl\.gz:1 has a value of type int in column 'id'"):
+        list(other)
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "message"),
+    [
+        ('{"text": "a"}\n{"text": ', None, r"rows\.jsonl:2 is not json"),
+        ('{"text": "a"}\n["b"]', None, r"rows\.jsonl:2 is json but no object"),
+        ('{"txt": "a"}', None, r"rows\.jsonl:1 has no text column: found txt. Choose with --text-column"),
+        ('{"abstract": "a"}', "abstrct", r"rows\.jsonl:1: unknown column 'abstrct': did you mean 'abstract'"),
+        ('{"text": ["a"]}', "text", r"rows\.jsonl:1 has a value of type list in column 'text'"),
+        ('{"text": ""}', None, r"no text in rows\.jsonl"),
+    ],
+)
+def test_faults_of_jsonl(tmp_path: Path, content: str, column: str | None, message: str) -> None:
+    (tmp_path / "rows.jsonl").write_text(content)
+    with pytest.raises(UserError, match=message):
+        list(load_corpus(str(tmp_path / "rows.jsonl"), text_column=column))
+
+
+def test_a_column_of_plain_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Text.")
+    for source in (str(tmp_path / "a.txt"), "pydocs"):
+        with pytest.raises(UserError, match=r"--text-column body: .* has no columns"):
+            load_corpus(source, text_column="body")
+
+
+def test_a_long_line_is_cut_at_spaces_or_between_characters(tmp_path: Path) -> None:
+    content = " ".join(f"word{number}" for number in range(50)) + "\n" + "a好" * 30 + "\n" + "\x92" * 90 + "\nend"
+    path = tmp_path / "a.txt"
+    path.write_bytes(content.encode("utf-8").replace(b"\xc2\x92", b"\x92"))
+    oddities = Oddities()
+    lines = list(stream_lines(path, oddities, longest=40))
+    assert all(len(line.encode("utf-8")) <= 40 for line in lines if "word" in line or "好" in line)
+    assert "".join(lines) == content.replace("\n", "").replace("\x92", "’") and lines[-1] == "end"
+    assert oddities.first["longer than 40 bytes, cut at a space"] == "a.txt:1"
+    assert oddities.first["not in UTF-8, read as cp1252"] == "a.txt:3"
+
+
+def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_rules, "LONGEST_DOCUMENT", 100)
+    lines = [f"Sentence {number}." for number in range(40)]
+    (tmp_path / "b.txt").write_text("\n".join(lines))
+    cut = list(load_corpus(str(tmp_path / "b.txt")))
+    assert len(cut) > 4 and [sentence for document in cut for sentence in document] == lines
+    assert all(sum(map(len, document)) <= 100 for document in cut)
+    (tmp_path / "c.txt").write_text("\n".join(f"wrapped words {number}" for number in range(40)))
+    wrapped = list(load_corpus(str(tmp_path / "c.txt")))
+    assert len(wrapped) > 4 and all(len(document) == 1 for document in wrapped)
 
 
 def test_faults(tmp_path: Path) -> None:
@@ -107,6 +189,9 @@ def test_faults(tmp_path: Path) -> None:
     (tmp_path / "wide.txt").write_text("words", encoding="utf-16")
     with pytest.raises(UserError, match="is UTF-16"):
         list(load_corpus(str(tmp_path / "wide.txt")))
+    (tmp_path / "table.txt").write_bytes(b"PAR1" + bytes(99))
+    with pytest.raises(UserError, match=r"table\.txt is a parquet file, not text"):
+        list(load_corpus(str(tmp_path / "table.txt")))
     (tmp_path / "blank.txt").write_text("\n \n")
     with pytest.raises(UserError, match="the corpus is empty"):
         list(load_corpus(str(tmp_path / "blank.txt")))

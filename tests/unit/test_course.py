@@ -20,8 +20,10 @@ from teacher.batches import Batches
 from teacher.collapse import CollapseWatch
 from teacher.dropout import drawing, keyed_dropout
 from teacher.history import read_rows
-from teacher.loop import LoopConfig, Objective, train
+from teacher.loop import train
+from teacher.loop_config import LoopConfig
 from teacher.masked_language import MlmNsp
+from teacher.objective import Objective
 from teacher.phases import by_pieces, in_phases
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config

@@ -26,8 +26,9 @@ from distill.traces import stage_curves
 from reports.curves import curve_kind
 from teacher.batches import Batches
 from teacher.history import read_rows
-from teacher.loop import LoopConfig, train
-from teacher.step import cut
+from teacher.loop import train
+from teacher.loop_config import LoopConfig
+from teacher.parts import cut
 from teacher.tasks.base import Task
 
 Make = Callable[..., BertForSequenceClassification]

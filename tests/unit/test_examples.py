@@ -1,13 +1,14 @@
 """Sentence-order pairs and packed segments against plain references on lists, and the distributions of pairs."""
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_text import Documents, numbered, pieces_of
 
 from common.errors import UserError
-from teacher.examples import draw_examples
+from teacher.examples import EXAMPLES, draw_examples
 from teacher.order import document_order_pairs, draw_order_pairs
 from teacher.pairs import draw_pairs
 from teacher.segments import Segments, pack_segments, pad_segments
@@ -17,17 +18,17 @@ def _flat(sentences: list[list[int]]) -> list[int]:
     return [piece for sentence in sentences for piece in sentence]
 
 
-def _order_reference(document: list[list[int]], target: int, rng: random.Random) -> list[tuple]:
+def _order_reference(document: list[list[int]], target: int, rng: np.random.Generator) -> list[tuple]:
     """Before truncation: (A, B, label), by the released code's loop."""
     found, collected = [], []
     for place, sentence in enumerate(document):
         collected.append(sentence)
         last = place == len(document) - 1
         if len(collected) >= 2 and (last or len(_flat(collected)) >= target):
-            end = rng.randint(1, len(collected) - 1)
+            where, coin = rng.random((2, 1))[:, 0]
+            end = 1 + int(where * (len(collected) - 1))
             a, b = _flat(collected[:end]), _flat(collected[end:])
-            swapped = rng.random() < 0.5
-            found.append((b, a, 1) if swapped else (a, b, 0))
+            found.append((b, a, 1) if coin < 0.5 else (a, b, 0))
             collected = []
     return found
 
@@ -37,10 +38,27 @@ def test_order_pairs_equal_the_plain_reference(target: int) -> None:
     documents = numbered(random.Random(0), 60, most_sentences=12, most_pieces=15)
     pieces = pieces_of(documents)
     for number, document in enumerate(documents):
-        first, last = pieces.documents[number], pieces.documents[number + 1]
-        rows = document_order_pairs(pieces.sentences[first : last + 1].tolist(), 10**6, target, random.Random(number))
-        spans = [(pieces.ids[a:b].tolist(), pieces.ids[c:d].tolist(), label) for a, b, c, d, label in rows]
-        assert spans == _order_reference(document, target, random.Random(number))
+        rng = np.random.default_rng(number)
+        rows, labels = document_order_pairs(pieces, np.array([number]), 10**6, np.array([target]), rng)
+        spans = [
+            (pieces.ids[a:b].tolist(), pieces.ids[c:d].tolist(), label)
+            for (a, b, c, d), label in zip(rows.tolist(), labels.tolist(), strict=True)
+        ]
+        assert spans == _order_reference(document, target, np.random.default_rng(number))
+
+
+def test_order_pairs_of_documents_drawn_together_are_shortened_on_either_side() -> None:
+    pieces = pieces_of(numbered(random.Random(4), 300, most_sentences=9, most_pieces=60))
+    pairs = draw_order_pairs(pieces, length=64, seed=0)
+    lengths = pairs.spans[:, [1, 3]] - pairs.spans[:, [0, 2]]
+    assert pairs.lengths.max() == 64 and lengths.min() > 0
+    full = pairs.lengths == 64
+    assert full.mean() > 0.3
+    # A swapped pair's second side still comes first in the text, and nothing overlaps.
+    first = np.where(pairs.labels[:, None] == 1, pairs.spans[:, [2, 3, 0, 1]], pairs.spans)
+    assert (first[:, 1] <= first[:, 2]).all()
+    cut = [~np.isin(pairs.spans[:, places].ravel(), pieces.sentences) for places in ([0, 2], [1, 3])]
+    assert cut[0].sum() > 100 and cut[0].mean() == pytest.approx(cut[1].mean(), rel=0.2)
 
 
 def test_order_pairs_over_a_million_tokens() -> None:
@@ -121,6 +139,18 @@ def test_passes_are_as_many_as_static_masks_or_the_run_want() -> None:
         assert len(static) == pytest.approx(3 * once, rel=0.1)
 
 
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_a_folder_changes_nothing_and_is_drawn_into_again(kind: str, tmp_path: Path) -> None:
+    pieces = pieces_of(numbered(random.Random(5), 90, most_sentences=9, most_pieces=9))
+    options = {"length": 32, "seed": 0, "most": 3}
+    held = draw_examples(pieces, kind, wanted=10**6, all_passes=True, **options)
+    mapped = draw_examples(pieces, kind, wanted=10**6, all_passes=True, folder=tmp_path, **options)
+    assert isinstance(mapped.spans, np.memmap) and (mapped.spans == held.spans).all()
+    fewer = draw_examples(pieces, kind, wanted=1, folder=tmp_path, **options)
+    assert len(fewer) < len(mapped) and (mapped.spans == held.spans).all()
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_next_sentence_pairs_over_a_million_tokens() -> None:
     """One pass in ten aims shorter, uniformly; a coin decides about B where there is a choice; A is cut uniformly."""
     length, room, count = 24, 21, 20_000
@@ -139,7 +169,8 @@ def test_next_sentence_pairs_over_a_million_tokens() -> None:
     expected = (0.5 * len(choice) + alone.sum()) / len(pairs)
     assert abs(pairs.random_share - expected) < 4.5 * 0.5 / np.sqrt(len(pairs))
     # A random B may come to its document's end before the target, a next one of a first pair does not.
-    first = np.flatnonzero((np.diff(owner, prepend=-1) > 0) & (pairs.labels == 0))
+    first = np.unique(owner, return_index=True)[1]
+    first = first[pairs.labels[first] == 0]
     targets = pairs.lengths[first] - 3
     # A target of the full room is drawn by one of the short passes in 20 too.
     share = 0.1 * (1 - 1 / (room - 1))

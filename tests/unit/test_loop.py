@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from common.errors import UserError
 from teacher.batches import Batches, bucketed, on_full_rows, rounded_up, token_batch_count, token_batches
-from teacher.loop import LoopConfig, Objective, parameter_groups, resolve_precision, train
+from teacher.loop import parameter_groups, train
+from teacher.loop_config import LoopConfig, resolve_precision
+from teacher.objective import Objective
 
 
 class Line(Objective):
@@ -208,11 +210,11 @@ def test_all_bad_settings_are_listed_at_once() -> None:
 
 
 def test_bf16_is_refused_where_it_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teacher.loop.bf16_pays", lambda: False)
+    monkeypatch.setattr("teacher.loop_config.bf16_pays", lambda: False)
     assert resolve_precision("auto") == "fp32"
     with pytest.raises(UserError, match="slower than fp32"):
         resolve_precision("bf16")
-    monkeypatch.setattr("teacher.loop.bf16_pays", lambda: True)
+    monkeypatch.setattr("teacher.loop_config.bf16_pays", lambda: True)
     assert resolve_precision("auto") == "bf16"
 
 

@@ -7,7 +7,9 @@ import pytest
 from toy_text import pieces_of
 
 from common.errors import UserError
-from teacher.domain import domain_weights, drawn_documents, general_counts, piece_counts
+from teacher import domain
+from teacher.corpus import Corpus
+from teacher.domain import domain_weights, general_counts
 from teacher.masking import mask_pieces
 from teacher.maskings import MASKINGS, Masks, hide
 from teacher.tokenizer import train_wordpiece
@@ -106,20 +108,20 @@ def test_weighted_pieces_are_drawn_as_one_after_another_draws_them() -> None:
     assert (np.diff(shares[10:17]) < 0).all()
 
 
-def test_counts_of_a_text_and_of_drawn_general_text() -> None:
-    assert piece_counts(pieces_of([[[5, 7, 7]], [[5]]]), 9).tolist() == [0, 0, 0, 0, 0, 2, 0, 2, 0]
-    counts = general_counts([["ba be"], ["ba"]], TOKENIZER, "x")
+def _corpus(documents: list[str]) -> Corpus:
+    return Corpus("made", {}, lambda _: iter(documents))
+
+
+def test_counts_of_a_text_and_of_drawn_general_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = pieces_of([[[5, 7, 7]], [[5]]])
+    assert pieces.counts(9).tolist() == [0, 0, 0, 0, 0, 2, 0, 2, 0]
+    assert pieces.counts().tolist() == [0, 0, 0, 0, 0, 2, 0, 2]
+    counts = general_counts(_corpus(["ba be", "ba"]), TOKENIZER, "x")
     ba, be = TOKENIZER.convert_tokens_to_ids(["ba", "be"])
-    assert (counts[ba], counts[be], counts.sum()) == (2, 1, 3)
+    assert (counts[ba], counts[be], counts.sum(), len(counts)) == (2, 1, 3, VOCABULARY)
     with pytest.raises(UserError, match="--general-text x: no text"):
-        general_counts([], TOKENIZER, "x")
-
-
-def test_documents_are_drawn_with_equal_odds() -> None:
-    documents = [[str(number)] for number in range(1000)]
-    drawn = drawn_documents(iter(documents), 200)
-    assert drawn == drawn_documents(iter(documents), 200) != sorted(drawn, key=lambda entry: int(entry[0]))
-    numbers = np.array([int(entry[0]) for entry in drawn])
-    assert len(set(numbers.tolist())) == 200
-    assert abs(numbers.mean() - 500) < 4.5 * 289 / math.sqrt(200)
-    assert len(drawn_documents(iter(documents[:3]), 200)) == 3
+        general_counts(_corpus([]), TOKENIZER, "x")
+    # Of much text a part is counted, from all over it.
+    monkeypatch.setattr(domain, "GENERAL_CHARACTERS", 200)
+    some = general_counts(_corpus(["ba"] * 500 + ["be"] * 500), TOKENIZER, "x")
+    assert some.sum() == 100 and abs(int(some[ba]) - 50) < 4.5 * 5

@@ -24,6 +24,12 @@ def test_options_that_contradict_each_other_are_named() -> None:
 def test_only_what_differs_from_the_first_version_is_a_new_setting() -> None:
     """Folders that were finished before an option came stay reusable."""
     before = PretrainConfig().settings()
-    assert not {"masking", "masks", "dupe_factor", "general_text", "generator_width"} & before.keys()
+    first = "accumulation batch_size cased corpus dropout learning_rate length minutes objective precision seed size"
+    assert before.keys() == {*first.split(), "steps", "vocabulary"}
+    # What the size of pydocs gives is what was the default for every text.
+    assert before["vocabulary"] == 8000 and PretrainConfig(vocabulary=8000).settings() == before
+    assert PretrainConfig(workers=3, resume=True, checkpoint_every=9).settings() == before
+    given = PretrainConfig(tokenizer="minilm", text_column="body").settings()
+    assert given == before | {"tokenizer": "minilm", "text_column": "body", "vocabulary": None}
     changed = PretrainConfig(objective="rtd", masks="static", generator_width=0.5).settings()
     assert changed == before | {"objective": "rtd", "masks": "static", "generator_width": 0.5}

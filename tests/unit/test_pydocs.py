@@ -9,6 +9,7 @@ from common.errors import UserError
 from teacher import docstrings, extraction, paragraphs, pydocs
 from teacher.data import load_task
 from teacher.docstrings import Package
+from teacher.sentences import docstring_sentences
 
 SHARED = "This very sentence stands in both of the libraries"
 
@@ -153,7 +154,7 @@ def test_corpus_leaves_held_out_modules_out(
     packages: list[Package], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pydocs, "LIBRARIES", ("alpha", "beta"))
-    documents = list(pydocs.documents(packages=packages))
+    documents = map(docstring_sentences, pydocs.corpus_docstrings(packages=packages))
     raw = pydocs.load_pydocs(rows="all", packages=packages)
     sentences = {paragraphs.mask_names(sentence) for document in documents for sentence in document}
     assert {row.text for row in raw.parts["train"]} <= sentences

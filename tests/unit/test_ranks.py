@@ -11,8 +11,8 @@ from common.errors import UserError
 from distill.config import RunConfig
 from distill.run import main
 from teacher.history import History
+from teacher.parts import cut, own_parts
 from teacher.ranks import from_main, main_first, ranks, refuse_several
-from teacher.step import cut, own_parts
 
 
 def test_alone_a_process_does_everything_itself() -> None:

@@ -12,8 +12,10 @@ from common.errors import UserError
 from common.hardware import bf16_pays
 from teacher.batches import Batches
 from teacher.dropout import KeyedDropout, drawing, drop, keyed_dropout
-from teacher.loop import LoopConfig, Objective, train
-from teacher.step import cut
+from teacher.loop import train
+from teacher.loop_config import LoopConfig
+from teacher.objective import Objective
+from teacher.parts import cut
 
 
 class Net(Objective):

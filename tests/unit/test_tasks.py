@@ -13,7 +13,8 @@ from teacher.batches import padded_length
 from teacher.data import Example, TaskData
 from teacher.finetune import Supervised, claim, finetune
 from teacher.head import standardised_head, start_in_label_units
-from teacher.loop import LoopConfig, train
+from teacher.loop import train
+from teacher.loop_config import LoopConfig
 from teacher.options import FinetuneOptions
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.rows import only_rows

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFa
 
 from common.errors import UserError
 from teacher.pieces import Pieces, encode_documents
-from teacher.tokenizer import SPECIALS, train_wordpiece
+from teacher.tokenizer import SPECIALS, train_wordpiece, vocabulary_size
 
 TEXTS = [
     "Café déjà-vu, naïve façade!",
@@ -91,9 +91,22 @@ def test_documents_become_flat_pieces(tmp_path: Path) -> None:
     assert pieces.ids.tolist() == [5, 6, 7, 6] and pieces.ids.dtype == np.uint16
     assert pieces.sentences.tolist() == [0, 2, 3, 4]
     assert pieces.documents.tolist() == [0, 2, 3]
-    assert len(encode_documents([["a"]] * 2000, tokenizer, enough=10)) == 500
-    pieces.save(tmp_path / "pieces.npz")
-    assert Pieces.load(tmp_path / "pieces.npz").ids.tolist() == pieces.ids.tolist()
-    (tmp_path / "pieces.npz").write_bytes((tmp_path / "pieces.npz").read_bytes()[:200])
-    with pytest.raises(UserError, match=r"pieces\.npz is damaged"):
-        Pieces.load(tmp_path / "pieces.npz")
+    pieces.save(tmp_path / "pieces")
+    loaded = Pieces.load(tmp_path / "pieces")
+    assert isinstance(loaded.ids, np.memmap) and loaded.ids.dtype == np.uint16
+    for name in ("ids", "sentences", "documents"):
+        assert getattr(loaded, name).tolist() == getattr(pieces, name).tolist()
+    (tmp_path / "pieces" / "ids.npy").write_bytes((tmp_path / "pieces" / "ids.npy").read_bytes()[:100])
+    with pytest.raises(UserError, match=r"ids\.npy is damaged"):
+        Pieces.load(tmp_path / "pieces")
+
+
+def test_the_size_follows_the_text_unless_its_letters_need_more() -> None:
+    assert [vocabulary_size(size) for size in (10, 10**6, 33_400_000, 470_000_000)] == [100, 1400, 8000, 30_000]
+    small = train_wordpiece(_sentences(), vocabulary=20, at_least_letters=True)
+    assert 100 < len(small) < 300 and small.tokenize("kalo") != ["[UNK]"]
+
+
+def test_chinese_characters_are_words() -> None:
+    tokenizer = train_wordpiece(["深度学习 models", "学习深度 models"] * 9, vocabulary=60, cased=True)
+    assert tokenizer.tokenize("深度models学习") == ["深", "度", "models", "学", "习"]

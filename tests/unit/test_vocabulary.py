@@ -22,7 +22,7 @@ from transformers import (
 
 from common.errors import UserError
 from teacher import vocabulary
-from teacher.tokenizer import encode_sentences
+from teacher.encoder import TextEncoder
 from teacher.vocabulary import count_pieces, describe_extension, extend_embeddings, extend_wordpiece
 
 TEXTS = ["The glyphosate, glyphosate!", "enzyme glyphosate ENZYME tensor", "film tensor café ωmega"] * 5
@@ -135,24 +135,16 @@ def test_a_model_without_a_head_and_untied_tables(tiny_tokenizer: BertTokenizerF
     untied = BertForPreTraining(config)
     decoder = untied.cls.predictions.decoder.weight.detach().clone()
     extend_embeddings(untied, tiny_tokenizer, extended)
-    pieces = encode_sentences(tiny_tokenizer, ["glyphosate"])[0]
+    pieces = TextEncoder(tiny_tokenizer).encode(["glyphosate"])[0]
     torch.testing.assert_close(untied.get_output_embeddings().weight[len(tiny_tokenizer)], decoder[pieces].mean(0))
 
 
 def test_what_cannot_be_extended_is_refused(tiny_tokenizer: BertTokenizerFast) -> None:
     bpe = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE({"a": 0, "b": 1}, [])))
-    with pytest.raises(UserError, match="is a BPE one: only a WordPiece vocabulary"):
+    with pytest.raises(UserError, match="is a BPE one: a WordPiece vocabulary was expected"):
         extend_wordpiece(bpe, TEXTS, 5)
     with pytest.raises(UserError, match=r"0 words .* at least 1"):
         extend_wordpiece(tiny_tokenizer, TEXTS, 0)
     other = BertTokenizerFast(vocab={"[UNK]": 0, "[PAD]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5})
     with pytest.raises(ValueError, match="no extension"):
         extend_embeddings(_pretraining(len(tiny_tokenizer)), tiny_tokenizer, other)
-
-
-def test_a_packaged_limit_and_padding_do_not_cut_sentences(tmp_path: Path, tiny_tokenizer: BertTokenizerFast) -> None:
-    tiny_tokenizer.save_pretrained(tmp_path)
-    limited = BertTokenizerFast.from_pretrained(tmp_path)
-    limited.backend_tokenizer.enable_truncation(4)
-    limited.backend_tokenizer.enable_padding(length=9)
-    assert [len(ids) for ids in encode_sentences(limited, ["the film is good not bad", "the"])] == [6, 1]
