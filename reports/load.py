@@ -2,35 +2,35 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from common.ablation_record import FILE, AblationRecord
 from common.errors import UserError
 from reports.record import Record
 
+Shown = TypeVar("Shown", Record, AblationRecord)
+
 
 def load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
     """Run folder to record, and a sentence for each that can't be shown."""
-    records, broken = {}, []
-    for path in sorted(runs.glob("*/record.json")):
-        try:
-            record = Record.load(path)
-            _check(record, path)
-        except UserError as error:
-            broken.append(str(error))
-        else:
-            records[path.parent.name] = record
-    return records, broken
+    return _loaded(runs, "record.json", Record.load, _check)
 
 
 def load_ablations(runs: Path) -> tuple[dict[str, AblationRecord], list[str]]:
     """Likewise the ablations of pretraining; a folder that has the record of a run too can't be shown."""
+    return _loaded(runs, FILE, AblationRecord.load, _check_ablation)
+
+
+def _loaded(
+    runs: Path, file: str, load: Callable[[Path], Shown], check: Callable[[Shown, Path], None]
+) -> tuple[dict[str, Shown], list[str]]:
     records, broken = {}, []
-    for path in sorted(runs.glob(f"*/{FILE}")):
+    for path in sorted(runs.glob(f"*/{file}")):
         try:
-            record = AblationRecord.load(path)
-            _check_ablation(record, path)
+            record = load(path)
+            check(record, path)
         except UserError as error:
             broken.append(str(error))
         else:
