@@ -10,12 +10,13 @@ from common.progress import say
 from distill.baseline import NAMES, tfidf_baseline
 from distill.contest import answers
 from distill.distances import layer_distances
-from distill.evaluate import majority, quality
+from distill.evaluate import quality
 from distill.job import Job
 from distill.measure import measure_size
 from distill.traces import curves_of, stage_cards, stage_curves
 from reports.record import Curve, ModelCard, Speed, StageCard, TaskCard
 from teacher.data import Example
+from teacher.difference import majority
 from teacher.finetune import Teacher
 from teacher.loop import Outcome
 from teacher.prepare import Prepared

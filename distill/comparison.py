@@ -10,12 +10,12 @@ from transformers import PreTrainedModel
 
 from common.artifact import load
 from common.progress import say
+from common.provenance import provenance
 from distill.cards import TEACHER, baseline_card, student_card, task_card, teacher_card
 from distill.config import RunConfig
 from distill.contest import recipe_notes
 from distill.job import Job
 from distill.measure import measure_speed
-from distill.provenance import provenance
 from distill.runs import settings
 from distill.teacher_outputs import TeacherOutputs
 from distill.transfer import TransferInputs, set_sizes

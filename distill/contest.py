@@ -10,7 +10,6 @@ from common.errors import UserError
 from distill.ablation import ablations
 from distill.changes import changed
 from distill.config import RunConfig
-from distill.evaluate import difference
 from distill.fit import check_recipe, refuse_layers
 from distill.job import Job
 from distill.recipes import recipe_for
@@ -20,6 +19,7 @@ from distill.transfer_stages import on_sets
 from reports.record import Interval
 from reports.words import metric_style
 from students.presets import StudentConfig
+from teacher.difference import difference
 from teacher.prepare import Prepared
 from teacher.tasks import TASKS
 

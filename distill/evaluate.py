@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from sklearn.metrics import precision_recall_fscore_support
 
-from reports.record import ClassRow, Interval, Quality
-from reports.statistics import bootstrap_difference, bootstrap_mean_difference, mcnemar_p, mean_and_spread, retained
+from common.bootstrap import mean_and_spread
+from reports.record import ClassRow, Quality
+from reports.statistics import mcnemar_p, retained
+from teacher.difference import difference
 from teacher.tasks.base import Task
 
 
@@ -52,23 +54,6 @@ def quality(
         else mcnemar_p(first == references, teacher == references),
         per_class=_per_class(task, first, references),
     )
-
-
-def difference(task: Task, model: list[np.ndarray], other: list[np.ndarray], references: np.ndarray) -> Interval:
-    """Paired-bootstrap interval of the main metric, model minus other."""
-    if task.data.metric == "accuracy":
-        return bootstrap_mean_difference(
-            [values == references for values in model], [values == references for values in other]
-        )
-    return bootstrap_difference(
-        model, other, references, lambda p, r: task.metrics(p, r)[task.data.metric], resamples=1000
-    )
-
-
-def majority(task: Task, references: np.ndarray) -> float:
-    """The main metric of always giving the same answer."""
-    constant = np.full(len(references), task.constant_prediction(), dtype=references.dtype)
-    return task.metrics(constant, references)[task.data.metric]
 
 
 def _per_class(task: Task, predictions: np.ndarray, references: np.ndarray) -> tuple[ClassRow, ...]:

@@ -14,7 +14,6 @@ from distill.committee import check_others
 from distill.comparison import compared
 from distill.config import RunConfig
 from distill.contest import check_recipes
-from distill.evaluate import majority
 from distill.job import Shared
 from distill.pace import on_equal_time
 from distill.plan import plan, students_for
@@ -27,6 +26,7 @@ from distill.transfer_sets import TransferSet
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
 from teacher.data import BUILT_IN, TaskData, describe
+from teacher.difference import majority
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop_config import resolve_precision
 from teacher.ranks import refuse_several

@@ -1,5 +1,6 @@
 """The last lines of a run: what a smaller model costs."""
 
+from common.columns import aligned
 from reports.cells import doubt, teacher_of
 from reports.record import Latency, ModelCard, Record
 from reports.words import scaled
@@ -15,19 +16,10 @@ def closing_table(record: Record) -> str:
     kept = "kept" if record.task.higher_is_better else "x teacher"
     heading = ("model", _in_two(record.task.metric), "±", kept, "parameters", "on disk", "ms (1 x 16)", "speed")
     rows = [_row(card, teacher_of(record), record.task.higher_is_better) for card in record.models]
-    columns = [column for column, _ in enumerate(heading) if any(row[column] for row in rows)]
     top, bottom = zip(*(name if isinstance(name, tuple) else ("", name) for name in heading), strict=True)
-    table = [row for row in (top, bottom) if any(row)] + rows
-    widths = [max(len(row[column]) for row in table) for column in columns]
-    lines = [
-        "  ".join(
-            row[column].rjust(width) if column else row[column].ljust(width)
-            for column, width in zip(columns, widths, strict=True)
-        ).rstrip()
-        for row in table
-    ]
+    table = aligned([row for row in (top, bottom) if any(row)], rows)
     doubtful = any(row[-1].endswith("?") or row[-2].endswith("?") for row in rows)
-    return "\n".join([*lines, *([_DOUBT] if doubtful else [])])
+    return "\n".join([table, *([_DOUBT] if doubtful else [])])
 
 
 _DOUBT = "?  not reliable: measured on a busy machine (p95 is more than 3 x p50) or too few times"

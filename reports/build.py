@@ -9,14 +9,17 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from common.ablation_record import AblationRecord
 from common.command import run_command
 from common.errors import UserError
 from common.files import write_text
 from common.progress import progress, say
 from common.words import counted
+from reports.ablation_page import ablation_page
 from reports.index import index_page
-from reports.load import load_all
+from reports.load import load_ablations, load_all
 from reports.pages import run_page
+from reports.record import Record
 from reports.theme import css_variables
 
 GENERATOR = "distillery reports"
@@ -34,6 +37,8 @@ class BuildConfig:
     """Folder of runs; each run is a folder with a record.json."""
     out: Path = Path("reports")
     """Folder for index.html and one page a run."""
+    only: str | None = None
+    """Make the page of this run alone, and the index; the other pages are taken to be up to date."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +53,7 @@ class Built:
 
 def main(config: BuildConfig) -> None:
     """Writes all pages; exit code 1 where a record had to be left out."""
-    built = build_reports(config.runs, config.out)
+    built = build_reports(config.runs, config.out, only=config.only)
     for problem in built.broken:
         say(f"left out: {problem}")
     say(f"{counted(len(built.pages), 'run page')} and {built.index}")
@@ -57,7 +62,7 @@ def main(config: BuildConfig) -> None:
 
 
 def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
-    """A page for each `runs/*/record.json`, and `out/index.html` over all of them.
+    """A page for each `runs/*/record.json` and `runs/*/ablation.json`, and `out/index.html` over all of them.
 
     Args:
         runs: the folder of run folders.
@@ -74,15 +79,24 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
             f"no folder of runs at {runs}: give it with --runs, or make a run first with python -m distill.run"
         )
     records, broken = load_all(runs)
+    ablations, also_broken = load_ablations(runs)
+    broken += also_broken
+    shown: dict[str, Record | AblationRecord] = {**records, **ablations}
     index = out / "index.html"
-    targets = {out / f"{folder}.html": record for folder, record in records.items() if only in (None, folder)}
+    targets = {out / f"{folder}.html": record for folder, record in shown.items() if only in (None, folder)}
     for target in (index, *targets):
         _refuse_foreign(target)
     environment = _environment()
     for target, record in progress(list(targets.items()), "reports", total=len(targets), unit="page"):
-        write_text(target, environment.get_template("run.html.j2").render(run_page(record)))
-    write_text(index, environment.get_template("index.html.j2").render(index_page(records, broken)))
+        write_text(target, _page(environment, record))
+    write_text(index, environment.get_template("index.html.j2").render(index_page(records, broken, ablations)))
     return Built(index=index, pages=tuple(targets), broken=tuple(broken))
+
+
+def _page(environment: Environment, record: Record | AblationRecord) -> str:
+    if isinstance(record, AblationRecord):
+        return environment.get_template("ablation.html.j2").render(ablation_page(record))
+    return environment.get_template("run.html.j2").render(run_page(record))
 
 
 def check_place(out: Path) -> None:

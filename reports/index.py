@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from common.ablation_record import AblationRecord
 from common.words import counted
 from reports import tables
 from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of
@@ -14,7 +15,9 @@ from reports.record import ModelCard, Record
 from reports.words import compared, metric_style, scaled
 
 
-def index_page(records: Mapping[str, Record], broken: Sequence[str]) -> dict[str, Any]:
+def index_page(
+    records: Mapping[str, Record], broken: Sequence[str], ablations: Mapping[str, AblationRecord]
+) -> dict[str, Any]:
     """Everything that index.html.j2 names."""
     colours = model_colours(records.values())
     newest = sorted(records, key=lambda name: (records[name].provenance.created, name), reverse=True)
@@ -27,8 +30,26 @@ def index_page(records: Mapping[str, Record], broken: Sequence[str]) -> dict[str
         "runs": len(records),
         "broken": broken,
         "table": tables.Table(headings=headings, rows=tuple(rows), texts=4),
+        "ablations": _ablations(ablations),
         "groups": [group for group in map(partial(_group, colours=colours), groups.values()) if group["scatters"]],
     }
+
+
+def _ablations(records: Mapping[str, AblationRecord]) -> tables.Table:
+    """One row an ablation of pretraining, newest first."""
+    newest = sorted(records, key=lambda name: (records[name].provenance.created, name), reverse=True)
+    rows = [
+        (
+            tables.Field(text=record.name, link=name),
+            tables.Field(text=", ".join(study.title.lower() for study in record.studies)),
+            tables.Field(text=record.task.name, under=metric_style(record.task.metric).heading),
+            tables.Field(text=date_of(record), tone="date"),
+            tables.Field(text=str(record.seeds), order=record.seeds),
+        )
+        for name in newest
+        for record in [records[name]]
+    ]
+    return tables.Table(headings=("run", "studies", "task", "date", "seeds"), rows=tuple(rows), texts=4)
 
 
 def _group(records: Sequence[Record], *, colours: dict[str, str]) -> dict[str, Any]:

@@ -2,20 +2,35 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from common.ablation_record import FILE, AblationRecord
 from common.errors import UserError
 from reports.record import Record
+
+Shown = TypeVar("Shown", Record, AblationRecord)
 
 
 def load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
     """Run folder to record, and a sentence for each that can't be shown."""
+    return _loaded(runs, "record.json", Record.load, _check)
+
+
+def load_ablations(runs: Path) -> tuple[dict[str, AblationRecord], list[str]]:
+    """Likewise the ablations of pretraining; a folder that has the record of a run too can't be shown."""
+    return _loaded(runs, FILE, AblationRecord.load, _check_ablation)
+
+
+def _loaded(
+    runs: Path, file: str, load: Callable[[Path], Shown], check: Callable[[Shown, Path], None]
+) -> tuple[dict[str, Shown], list[str]]:
     records, broken = {}, []
-    for path in sorted(runs.glob("*/record.json")):
+    for path in sorted(runs.glob(f"*/{file}")):
         try:
-            record = Record.load(path)
-            _check(record, path)
+            record = load(path)
+            check(record, path)
         except UserError as error:
             broken.append(str(error))
         else:
@@ -23,14 +38,29 @@ def load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
     return records, broken
 
 
-def _check(record: Record, path: Path) -> None:
-    """Raise UserError where the record says what no run can have measured."""
+def _check_ablation(record: AblationRecord, path: Path) -> None:
+    _check_any(record, path)
+    if (path.parent / "record.json").exists():
+        raise UserError(f"{path}: its folder has a record.json too, and a page shows one of them; move one elsewhere")
+    if not record.studies or not all(study.rows for study in record.studies):
+        raise UserError(f"{path} lists no studies, or one without rows")
+    curves = [curve for study in record.studies for row in study.rows for curve in row.pretraining.curves]
+    if any(len(curve.steps) != len(curve.values) for curve in curves):
+        raise UserError(f"{path} has a curve with more steps than values, or fewer")
+
+
+def _check_any(record: Record | AblationRecord, path: Path) -> None:
     if path.parent.name == "index":
         raise UserError(f"{path}: a run can't be called 'index', its page would be the list of runs; rename the folder")
-    if not record.models:
-        raise UserError(f"{path} lists no models")
     for where in _not_finite(dataclasses.asdict(record), ""):
         raise UserError(f"{path}: {where} is not a finite number; run the command again")
+
+
+def _check(record: Record, path: Path) -> None:
+    """Raise UserError where the record says what no run can have measured."""
+    _check_any(record, path)
+    if not record.models:
+        raise UserError(f"{path} lists no models")
     for card in record.models:
         cells = card.speed.latency if card.speed else ()
         if any(min(cell.p50_ms, cell.p95_ms) <= 0 for cell in cells):

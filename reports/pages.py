@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from common.ablation_record import AblationRecord
 from reports import details, tables
 from reports.cells import headline_cells, teacher_of
 from reports.curves import curve_stack, layer_stacks, stages_of, term_colours
@@ -120,6 +121,6 @@ def _model_facts(card: ModelCard) -> dict[str, Any]:
     )
 
 
-def date_of(record: Record) -> str:
+def date_of(record: Record | AblationRecord) -> str:
     """To the minute, UTC, as in the record."""
     return record.provenance.created[:16].replace("T", " ")

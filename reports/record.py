@@ -5,44 +5,17 @@ version. `Record.load` refuses what it does not know, by name.
 """
 
 import dataclasses
-import json
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common.errors import UserError, unknown_name
+from common.bootstrap import Interval
+from common.errors import unknown_name
 from common.files import write_json
+from common.provenance import Provenance
+from common.schema import read_record
 
 SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Provenance:
-    """What is needed to make the figures again."""
-
-    command: str
-    """The command line as typed."""
-    created: str
-    """UTC, ISO 8601."""
-    config: dict[str, Any]
-    """Every option of the run with its value, nested by part."""
-    versions: dict[str, str]
-    """Package name to version."""
-    git_commit: str | None
-    """None outside a git checkout; ends in "+changes" where the tree was not clean."""
-    cpu: str
-    instruction_sets: tuple[str, ...]
-    """Those that matter here: avx2, avx512f, avx512_bf16, avx512_vnni, amx_bf16, ..."""
-    cores: int
-    threads: int
-    """Threads that training used, per process."""
-    memory_bytes: int
-    precision: str
-    """Of training: "fp32" or "bf16"."""
-    seeds: tuple[int, ...]
-    wall_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,16 +42,6 @@ class TaskCard:
     """Files and checksums, or packages and versions."""
     notes: tuple[str, ...] = ()
     """What loading did that a reader should know: duplicates removed, texts truncated, ..."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """A paired-bootstrap interval of a difference, in the metric's own unit (0.01 = one point of accuracy)."""
-
-    difference: float
-    low: float
-    high: float
-    level: float = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,57 +246,4 @@ class Record:
             UserError: not JSON, another schema version, an unknown or a missing field; the message names file and
             field.
         """
-        try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} is not a readable record: {error}") from error
-        if not isinstance(value, dict) or "schema_version" not in value:
-            raise UserError(f"{path} is not a record: a JSON object with schema_version was expected")
-        if value["schema_version"] != SCHEMA_VERSION:
-            raise UserError(
-                f"{path} has record schema {value['schema_version']}, this version reads {SCHEMA_VERSION}: "
-                "run the command again"
-            )
-        record = _decode(cls, value, str(path))
-        assert isinstance(record, cls)
-        return record
-
-
-def _decode(kind: Any, value: Any, where: str) -> Any:
-    """`value` from JSON as `kind`: dataclasses, tuples, dicts and unions with None, recursively."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _decode_dataclass(kind, value, where)
-    if origin is tuple:
-        _expect(isinstance(value, list), "a list", value, where)
-        return tuple(_decode(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value))
-    if origin is dict:
-        _expect(isinstance(value, dict), "an object", value, where)
-        return {key: _decode(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    if origin in (types.UnionType, typing.Union):
-        inner = next(argument for argument in arguments if argument is not type(None))
-        return None if value is None else _decode(inner, value, where)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if kind is not Any:
-        _expect(isinstance(value, kind), kind.__name__, value, where)
-    return value
-
-
-def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
-    _expect(isinstance(value, dict), "an object", value, where)
-    fields = {entry.name: entry for entry in dataclasses.fields(kind)}
-    hints = typing.get_type_hints(kind)
-    for name in value:
-        if name not in fields:
-            raise UserError(f"{where}: {unknown_name('field', name, fields)}")
-    for name, entry in fields.items():
-        required = entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
-        if required and name not in value:
-            raise UserError(f"{where}: field {name!r} is missing")
-    return kind(**{name: _decode(hints[name], item, f"{where}.{name}") for name, item in value.items()})
-
-
-def _expect(condition: bool, expected: str, value: Any, where: str) -> None:
-    if not condition:
-        raise UserError(f"{where}: expected {expected}, found {type(value).__name__} {str(value)[:60]!r}")
+        return read_record(cls, path, version=SCHEMA_VERSION)

@@ -120,7 +120,13 @@ def ready_teacher(
             origin=f"{Path(source).name}, fine-tuned before",
             outcome=None,
         )
-    config = LoopConfig(
+    config = loop_config(options, precision, checkpoint_every)
+    return _train_teacher(loaded, prepared, config, options, folder, source=source, key=key)
+
+
+def loop_config(options: FinetuneOptions, precision: str, checkpoint_every: int) -> LoopConfig:
+    """The loop of a fine-tuning with these options."""
+    return LoopConfig(
         learning_rate=options.teacher_learning_rate,
         epochs=options.teacher_epochs,
         patience=options.teacher_patience,
@@ -128,7 +134,6 @@ def ready_teacher(
         seed=options.teacher_seed,
         checkpoint_every=checkpoint_every,
     )
-    return _train_teacher(loaded, prepared, config, options, folder, source=source, key=key)
 
 
 def _train_teacher(

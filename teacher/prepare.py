@@ -1,7 +1,7 @@
 """A task's splits as pieces, and a model's answers to them."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -105,10 +105,25 @@ def predict_logits(
     was_training = model.training
     model.eval()
     compute = partial(_logits, model, prepared, encoded, precision)
-    found = side_by_side(compute, batches, device=model.device)
+    rows = in_order(compute, batches, device=model.device, label=label)
+    model.train(was_training)
+    return rows
+
+
+def in_order(
+    compute: Callable[[np.ndarray], np.ndarray],
+    batches: Sequence[np.ndarray],
+    *,
+    device: torch.device,
+    label: str | None = None,
+) -> np.ndarray:
+    """What `compute` gives for batches of examples, a row an example, put in the order of the examples.
+
+    `batches` hold every example once; with a `label` progress is shown.
+    """
+    found = side_by_side(compute, batches, device=device)
     shown = found if label is None else progress(found, label, total=len(batches), unit="step")
     rows = np.concatenate(list(shown))
-    model.train(was_training)
     ordered = np.empty_like(rows)
     ordered[np.concatenate(batches)] = rows
     return ordered

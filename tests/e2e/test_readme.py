@@ -10,6 +10,7 @@ import tyro
 from distill.config import RunConfig
 from distill.general_config import GeneralConfig
 from reports.build import BuildConfig
+from teacher.ablation_config import AblateConfig
 from teacher.finetune import FinetuneConfig
 from teacher.pretrain import PretrainCommand
 
@@ -19,6 +20,7 @@ CONFIGS = {
     "distill.general": GeneralConfig,
     "teacher.finetune": FinetuneConfig,
     "teacher.pretrain": PretrainCommand,
+    "teacher.ablate": AblateConfig,
     "reports.build": BuildConfig,
 }
 README = (ROOT / "README.md").read_text(encoding="utf-8")

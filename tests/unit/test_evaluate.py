@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from distill.evaluate import majority, quality
+from distill.evaluate import quality
 from teacher.data import Example, TaskData
+from teacher.difference import majority
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distill.provenance import command_line, git_commit, plain, provenance, versions
+from common.provenance import command_line, git_commit, plain, provenance, versions
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.statistics import (
-    bootstrap_difference,
-    bootstrap_mean_difference,
-    mcnemar_p,
-    mean_and_spread,
-    retained,
-    seed_difference,
-)
+from common.bootstrap import bootstrap_difference, bootstrap_mean_difference, mean_and_spread
+from reports.statistics import mcnemar_p, retained, seed_difference
 
 
 def accuracy(predictions: np.ndarray, references: np.ndarray) -> float:

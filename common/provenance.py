@@ -8,12 +8,12 @@ import platform
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from common.hardware import cpu_name, instruction_sets, memory_bytes, usable_cores
-from reports.record import Provenance
 
 PACKAGES = (
     *("distillery", "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "numpy", "scipy"),
@@ -21,6 +21,33 @@ PACKAGES = (
 )
 _ROOT = Path(__file__).resolve().parents[1]
 _SOURCES = ("common", "teacher", "students", "distill", "reports", "pyproject.toml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What is needed to make the figures again."""
+
+    command: str
+    """The command line as typed."""
+    created: str
+    """UTC, ISO 8601."""
+    config: dict[str, Any]
+    """Every option of the run with its value, nested by part."""
+    versions: dict[str, str]
+    """Package name to version."""
+    git_commit: str | None
+    """None outside a git checkout; ends in "+changes" where the tree was not clean."""
+    cpu: str
+    instruction_sets: tuple[str, ...]
+    """Those that matter here: avx2, avx512f, avx512_bf16, avx512_vnni, amx_bf16, ..."""
+    cores: int
+    threads: int
+    """Threads that training used, per process."""
+    memory_bytes: int
+    precision: str
+    """Of training: "fp32" or "bf16"."""
+    seeds: tuple[int, ...]
+    wall_seconds: float
 
 
 def provenance(
