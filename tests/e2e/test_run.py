@@ -82,7 +82,7 @@ def _loads_without_us(job: Path, reviews: Path) -> None:
 
 def test_killed_in_every_stage_and_resumed_to_the_same_weights(tmp_path: Path, reviews: Path, encoder: Path) -> None:
     options = [*options_for(tmp_path, reviews, encoder), "--student", "tiny", "--no-twins", "--no-speed"]
-    options += ["--checkpoint-every", "2"]
+    options += ["--checkpoint-every", "2", "--budget", "2"]
     run(*options, "--name", "whole")
     whole = tmp_path / "runs" / "whole" / "tiny" / "seed-0"
     teachers = tmp_path / "runs" / "teachers"
