@@ -24,7 +24,7 @@ demo: $(VENV)/installed ## teacher, student and report on the built-in data; OPT
 	$(PYTHON) -m distill.run --student tiny $(OPTIONS)
 
 test: $(VENV)/installed-dev ## every check that CI makes: ruff, mypy, import-linter, pytest
-	@$(call each,$(LINTERS) "$(PYTHON) -m pytest")
+	@$(call each,$(LINTERS) "$(PYTHON) -m pytest -n 2")
 
 lint: $(VENV)/installed-dev ## the checks that run no test
 	@$(call each,$(LINTERS))
