@@ -30,7 +30,7 @@ def tiny_recipe() -> tuple[Stage, ...]:
             tokens=TOKENS,
             losses=layers,
             learning_rate=3e-4,
-            epochs=0.5,
+            epochs=1.0,
             most_steps=1500,
         ),
         Stage(

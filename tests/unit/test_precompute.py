@@ -86,7 +86,7 @@ def test_nothing_is_kept_for_one_pass_and_what_fits_for_more(teacher: Teacher, t
 def test_what_is_there_is_used_again_and_another_teachers_is_not(
     teacher: Teacher, tmp_path: Path, tiny_bert: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = _jobs(teacher, tmp_path, seeds=4)
+    jobs = _jobs(teacher, tmp_path, seeds=2)
     kept = insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False)
     assert kept is not None
     stamp = (kept.folder / "offsets.npy").stat().st_ino

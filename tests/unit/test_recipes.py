@@ -93,12 +93,12 @@ def test_equal_steps_are_counted_on_the_sets_that_stages_draw_from() -> None:
     assert {stage.data for stages in recipes.values() for stage in stages} == {"text", "augmented"}
     sizes = {"labeled": 320, "augmented": 800}
     equal = on_equal_steps(recipes, sizes)
-    # 50 of general text, half an epoch and two epochs of 25 steps.
-    assert steps_of(equal["tiny"], sizes) == steps_of(equal["minilmv2"], sizes) == 50 + 12 + 50
-    assert [stage.steps for stage in equal["tiny"]] == pytest.approx([50, 12, 50], abs=1)
-    assert [stage.steps for stage in equal["minilmv2"]] == pytest.approx([112 / 3, 224 / 3], abs=1)
+    # 50 of general text, one epoch and two epochs of 25 steps.
+    assert steps_of(equal["tiny"], sizes) == steps_of(equal["minilmv2"], sizes) == 50 + 25 + 50
+    assert [stage.steps for stage in equal["tiny"]] == pytest.approx([50, 25, 50], abs=1)
+    assert [stage.steps for stage in equal["minilmv2"]] == pytest.approx([125 / 3, 250 / 3], abs=1)
     (twin,) = twin_recipe(equal["minilmv2"], steps=steps_of(equal["minilmv2"], sizes), sizes=sizes)
-    assert twin.length(320) == 112
+    assert twin.length(320) == 125
 
 
 def test_outputs_have_a_recipe_of_their_own_and_no_layers_for_another() -> None:
