@@ -43,7 +43,8 @@ def _record(task: str, options: argparse.Namespace) -> Record:
     path = options.out / name / "record.json"
     if not path.is_file():
         command = [sys.executable, "-m", "distill.run", "--task", task, "--data-dir", str(options.data)]
-        command += ["--student", options.student, "--teacher", options.teacher, "--name", name, "--resume"]
+        command += ["--student", options.student, "--teacher", options.teacher, "--name", name]
+        command += ["--resume"] if path.parent.is_dir() else []
         command += ["--no-speed", "--runs", str(options.out), "--reports", str(options.out / "reports"), *TASKS[task]]
         say(" ".join(command[1:]))
         subprocess.run(command + options.more, check=True)
