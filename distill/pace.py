@@ -31,9 +31,11 @@ def on_equal_time(jobs: Sequence[Job], shared: Shared, run: Path, workers: int) 
         workers: jobs trained side by side, as they are timed too.
     """
     firsts: dict[str, Job] = {}
+    rows: dict[str, Job] = {}
     for job in jobs:
         firsts.setdefault(job.student.name, job)
-    paces = _paces({job.row: job for job in reversed(jobs)}, shared, run, workers)
+        rows.setdefault(job.row, job)
+    paces = _paces(rows, shared, run, workers)
     return [_as_long_as(firsts[job.student.name], job, paces) for job in jobs]
 
 
@@ -56,12 +58,12 @@ def _steps(stage: Stage) -> int:
     return stage.steps
 
 
-def _paces(rows: dict[str, Job], shared: Shared, run: Path, workers: int) -> Paces:
+def _paces(rows: Mapping[str, Job], shared: Shared, run: Path, workers: int) -> Paces:
     """Found once, kept in the run's folder."""
     path = run / PACES
     if not path.is_file():
         say(f"timing {TIMED} steps of every stage of {len(rows)} models")
-        write_json(path, {row: _pace(job, shared, workers) for row, job in reversed(tuple(rows.items()))})
+        write_json(path, {row: _pace(job, shared, workers) for row, job in rows.items()})
     return json.loads(path.read_text(encoding="utf-8"))
 
 

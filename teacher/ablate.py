@@ -4,14 +4,12 @@ The command writes OUT/ablation.json, whose schema lies in common.ablation_recor
 each other, so the page is made by `python -m reports.build`, which this command starts as a process of its own.
 """
 
-import json
 import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from common.ablation_record import FILE, AblationRecord, AblationTask, Study
@@ -28,9 +26,9 @@ from teacher.ablation_rows import Finished, study
 from teacher.ablation_studies import Plan
 from teacher.data import describe
 from teacher.difference import majority
-from teacher.loop import resolve_precision
+from teacher.loop_config import resolve_precision
 from teacher.pretrain import pretrain
-from teacher.pretrain_folder import DONE
+from teacher.pretrain_folder import read_summary
 from teacher.ranks import refuse_several
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
@@ -59,6 +57,7 @@ def main(config: AblateConfig) -> None:
             say(line)
         task = task_for(data)
         studies = [study(plan, _results(plan, config, task), task) for plan in config.plans]
+        encoder = config.out / "pretrained" / studies[0].rows[0].pretraining.encoder
         record = AblationRecord(
             name=config.out.name,
             provenance=provenance(
@@ -71,7 +70,7 @@ def main(config: AblateConfig) -> None:
             ),
             task=_task_card(task),
             corpus=config.pretraining.corpus,
-            corpus_fingerprint=_corpus_fingerprint(config.out / "pretrained" / studies[0].rows[0].pretraining.encoder),
+            corpus_fingerprint=read_summary(encoder)["settings"]["corpus_fingerprint"],
             budget=config.budget,
             studies=tuple(studies),
         )
@@ -111,13 +110,9 @@ def _results(plan: Plan, config: AblateConfig, task: Task) -> dict[str, dict[int
     return results
 
 
-def _corpus_fingerprint(encoder: Path) -> str:
-    return str(json.loads((encoder / DONE).read_text(encoding="utf-8"))["settings"]["corpus_fingerprint"])
-
-
 def _task_card(task: Task) -> AblationTask:
     data = task.data
-    labels = np.array([example.label for example in data.splits["evaluate"]], dtype=task.label_type())
+    labels = task.label_array(data.splits["evaluate"])
     return AblationTask(
         name=data.name,
         kind=data.kind,

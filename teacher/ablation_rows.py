@@ -1,6 +1,5 @@
 """From pretrained encoders and their answers to the rows of a study."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from teacher.ablation_answers import Answers
 from teacher.ablation_studies import Plan, Variant
 from teacher.difference import difference
 from teacher.history import read_rows
-from teacher.pretrain_folder import DONE
+from teacher.pretrain_folder import read_summary
 from teacher.tasks.base import Task
 
 _CURVE = "held-out "
@@ -50,11 +49,11 @@ def study(plan: Plan, results: Results, task: Task) -> Study:
 
 def _row(variant: Variant, seeds: Mapping[int, Finished], first: Mapping[int, Finished] | None, task: Task) -> Row:
     """`first`: the same seeds of the row to compare with."""
-    references = np.array([example.label for example in task.data.splits["evaluate"]], dtype=task.label_type())
+    references = task.label_array(task.data.splits["evaluate"])
     metric = task.data.metric
     scores = {seed: task.metrics(one.answers.predictions, references) for seed, one in seeds.items()}
     value, spread = mean_and_spread([found[metric] for found in scores.values()])
-    summaries = [_summary(one.encoder) for one in seeds.values()]
+    summaries = [read_summary(one.encoder) for one in seeds.values()]
     return Row(
         name=variant.name,
         description=variant.description,
@@ -73,11 +72,6 @@ def _row(variant: Variant, seeds: Mapping[int, Finished], first: Mapping[int, Fi
 
 def _predictions(seeds: Mapping[int, Finished]) -> list[np.ndarray]:
     return [one.answers.predictions for one in seeds.values()]
-
-
-def _summary(encoder: Path) -> dict[str, Any]:
-    """What a finished pretraining says of itself."""
-    return json.loads((encoder / DONE).read_text(encoding="utf-8"))
 
 
 def _pretraining(first: Path, summaries: Sequence[Mapping[str, Any]]) -> Pretraining:

@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers import BertConfig, BertLMHeadModel
 
 from teacher.batches import on_full_rows
-from teacher.pretrain_objective import PretrainObjective, class_sums, fresh_model, means
+from teacher.pretrain_objective import PretrainObjective, class_sums, encoder_inputs, fresh_model, means
 
 
 class Ltr(PretrainObjective):
@@ -46,9 +46,7 @@ class Ltr(PretrainObjective):
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """fp32 logits (n, vocabulary) at all real positions but the last ones, and the pieces that follow (n,)."""
         ids, real = batch["input_ids"], batch["attention_mask"]
-        states = self.model.bert(
-            input_ids=ids, attention_mask=real, token_type_ids=batch["token_type_ids"], use_cache=False
-        ).last_hidden_state
+        states = self.model.bert(**encoder_inputs(batch), use_cache=False).last_hidden_state
         followed = real[:, 1:].bool()
         return on_full_rows(self.model.cls.predictions, states[:, :-1][followed]).float(), ids[:, 1:][followed]
 

@@ -11,10 +11,10 @@ from transformers import BertConfig, ElectraConfig, ElectraForMaskedLM, ElectraF
 from teacher.batches import on_full_rows
 from teacher.dropout import uniforms
 from teacher.pretrain_objective import (
-    INPUTS,
     PretrainObjective,
     at_positions,
     class_sums,
+    encoder_inputs,
     fresh_model,
     masked_mean,
     means,
@@ -69,14 +69,14 @@ class Rtd(PretrainObjective):
         """
         scores = self.generator_logits(batch)
         filled, replaced = fill_in(batch, sample(scores.detach()))
-        states = self.model.electra(**{name: batch[name] for name in INPUTS} | {"input_ids": filled})
+        states = self.model.electra(**encoder_inputs(batch) | {"input_ids": filled})
         real = batch["attention_mask"].bool()
         detected = self.model.discriminator_predictions(states.last_hidden_state).float()
         return scores, detected[real], replaced[real]
 
     def generator_logits(self, batch: dict[str, Tensor]) -> Tensor:
         """fp32 logits (k, vocabulary) at the masked positions only."""
-        states = self.generator.electra(**{name: batch[name] for name in INPUTS}).last_hidden_state
+        states = self.generator.electra(**encoder_inputs(batch)).last_hidden_state
         return on_full_rows(self._head, at_positions(states, batch["positions"])).float()
 
     def _head(self, states: Tensor) -> Tensor:

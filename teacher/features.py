@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from teacher.batches import Batches, sorted_batches
-from teacher.loop import LoopConfig, Objective, Outcome, train
+from teacher.loop import Outcome, train
+from teacher.loop_config import LoopConfig
+from teacher.objective import Objective
 from teacher.prepare import Prepared, in_order, model_inputs
 from teacher.tasks.base import Encoded, Task
 

@@ -9,10 +9,10 @@ from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
 from teacher.batches import on_full_rows
 from teacher.pretrain_objective import (
-    INPUTS,
     PretrainObjective,
     at_positions,
     class_sums,
+    encoder_inputs,
     fresh_model,
     masked_mean,
     means,
@@ -46,7 +46,7 @@ class Mlm(PretrainObjective):
 
     def logits(self, batch: dict[str, Tensor]) -> Tensor:
         """fp32 logits (k, vocabulary) at the masked positions only."""
-        return _masked_logits(self.model, self.model.bert(**_inputs(batch)).last_hidden_state, batch)
+        return _masked_logits(self.model, self.model.bert(**encoder_inputs(batch)).last_hidden_state, batch)
 
     def sums(self, batch: dict[str, Tensor]) -> dict[str, float]:
         counts = {"masked": len(batch["labels"]), "sequences": len(batch["input_ids"])}
@@ -88,7 +88,7 @@ class MlmNsp(PretrainObjective):
 
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """fp32 logits: (k, vocabulary) at the masked positions only, and (batch, 2) of the pair."""
-        output = self.model.bert(**_inputs(batch))
+        output = self.model.bert(**encoder_inputs(batch))
         scores = _masked_logits(self.model, output.last_hidden_state, batch)
         return scores, self.model.cls.seq_relationship(output.pooler_output).float()
 
@@ -119,10 +119,6 @@ class MlmSop(MlmNsp):
 
     examples = "sop"
     term = "sop"
-
-
-def _inputs(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: batch[name] for name in INPUTS}
 
 
 def _masked_logits(model: Any, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:

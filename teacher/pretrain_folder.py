@@ -93,6 +93,11 @@ def open_work(folder: Path, identity: Mapping[str, Any], *, resume: bool) -> Wor
     return Work(work)
 
 
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What a finished pretraining says of itself: its settings and figures."""
+    return _read(folder / DONE)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

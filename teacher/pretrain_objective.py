@@ -44,6 +44,11 @@ class PretrainObjective(Objective):
         raise NotImplementedError
 
 
+def encoder_inputs(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What of a batch an encoder takes."""
+    return {name: batch[name] for name in INPUTS}
+
+
 def masked_mean(losses: Tensor, weights: Tensor | None = None) -> Tensor:
     """sum(loss x weight) / (sum(weight) + 1e-5) over masked positions, as in BERT's released code; None: all 1."""
     if weights is None:

@@ -88,6 +88,9 @@ class Stepper:
         # Several processes meet in the parameters' own gradients.
         alone = self._processes == 1 and accelerator.device.type == "cpu"
         self._stand_ins = StandIns(model, bf16=self._bf16) if alone else None
+        covered = set() if self._stand_ins is None else set(self._stand_ins.parameters)
+        # What the lanes add gradients to themselves, in an order that is not fixed.
+        self._loose = [parameter for parameter in model.parameters() if parameter not in covered]
 
     def close(self) -> None:
         """End the lanes, and give the caller its threads back."""
@@ -122,14 +125,15 @@ class Stepper:
         return sums
 
     def _set_aside(self, earlier: list[Tensor | None], *, back: bool = False) -> list[Tensor | None]:
-        """Take the gradients out of the parameters and add them to `earlier`; `back` puts the sums in again."""
-        covered = set(self._stand_ins.parameters) if self._stand_ins is not None else set()
-        parameters = [parameter for parameter in self._model.parameters() if parameter not in covered]
+        """Take the gradients out of the parameters that nothing stands in for, and add them to `earlier`.
+
+        `back` puts the sums in again.
+        """
         sums = [
             kept if parameter.grad is None else parameter.grad if kept is None else kept.add_(parameter.grad)
-            for parameter, kept in zip(parameters, earlier or [None] * len(parameters), strict=True)
+            for parameter, kept in zip(self._loose, earlier or [None] * len(self._loose), strict=True)
         ]
-        for parameter, gradient in zip(parameters, sums, strict=True):
+        for parameter, gradient in zip(self._loose, sums, strict=True):
             parameter.grad = gradient if back else None
         return sums
 

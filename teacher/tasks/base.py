@@ -103,7 +103,7 @@ class Task(ABC):
         return Encoded(
             input_ids=[np.asarray(encoding["input_ids"][row], dtype=np.int64) for row in first],
             token_types=[np.asarray(encoding["token_type_ids"][row], dtype=np.int64) for row in first],
-            labels=np.array([example.label for example in examples], dtype=self.label_type()),
+            labels=self.label_array(examples),
             max_length=max_length,
             truncated=truncated,
         )
@@ -111,6 +111,10 @@ class Task(ABC):
     @abstractmethod
     def label_type(self) -> type[np.generic]:
         """numpy type of the labels."""
+
+    def label_array(self, examples: Sequence[Example]) -> np.ndarray:
+        """Their labels (n,)."""
+        return np.array([example.label for example in examples], dtype=self.label_type())
 
     def collate(self, encoded: Encoded, indices: Sequence[int], pad: int) -> dict[str, Tensor]:
         """Pad: input_ids, attention_mask, token_type_ids (batch, length), labels (batch,)."""
