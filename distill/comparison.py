@@ -86,11 +86,11 @@ def _models(groups: list[list[Job]]) -> dict[str, PreTrainedModel]:
 
 def _teacher_answers(teacher: Teacher, outputs: TeacherOutputs | None) -> np.ndarray | None:
     """The teacher's predictions for the evaluation split; None for outputs that lack some of it."""
-    task = teacher.prepared.task
+    prepared = teacher.prepared
     if outputs is None:
-        return task.decode(predict_logits(teacher.model, teacher.prepared, "evaluate"))
-    examples = task.data.splits["evaluate"]
-    return None if outputs.missing(examples) else task.decode(outputs.logits(examples))
+        return prepared.decode(predict_logits(teacher.model, prepared, "evaluate"), "evaluate")
+    examples = prepared.task.data.splits["evaluate"]
+    return None if outputs.missing(examples) else prepared.decode(outputs.logits(examples), "evaluate")
 
 
 def _speeds(

@@ -107,7 +107,7 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
 
 def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
     """Seed to a model's predictions on the evaluation split."""
-    return {job.seed: prepared.task.decode(np.load(job.answers)) for job in seeds}
+    return {job.seed: prepared.decode(np.load(job.answers), "evaluate") for job in seeds}
 
 
 def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: str | None) -> list[str]:
@@ -117,7 +117,7 @@ def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: st
     """
     steps = "" if equal is None else f", {IN_COMMON[equal]}"
     notes = []
-    references = prepared.splits["evaluate"].labels
+    references = prepared.splits["evaluate"].references
     firsts: dict[str, Sequence[Job]] = {}
     for seeds in rows:
         if seeds[0].twin:

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
@@ -19,6 +18,7 @@ from transformers import (
 
 from common.artifact import TOKENIZER
 from common.errors import UserError
+from common.heads import AUTO_CLASSES, head_of
 from common.progress import say
 from common.words import first_line
 from teacher.head import start_in_label_units
@@ -100,15 +100,15 @@ def load_for_task(source: str, task: Task, seed: int) -> Loaded:
 
 def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
     config = read_config(where)
-    finetuned = _is_classifier(config)
+    finetuned = head_of(config.architectures) == task.head_kind
     order = _label_order(config, task, source) if finetuned else None
     head = task.head() if order is None else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, info = _read_model(where, **head)
+        model, info = _read_model(where, task.head_kind, **head)
     missing = {name for name in info["missing_keys"] if "position_ids" not in name}
     new_head = {
-        name for name in missing if name.startswith(("classifier", "pre_classifier", "score", "bert.pooler", "pooler"))
+        name for name in missing if name.startswith(("classifier", "pre_classifier", "qa_outputs", "score", "bert.pooler", "pooler"))
     }
     if info["mismatched_keys"]:
         raise UserError(
@@ -136,9 +136,9 @@ def read_config(where: str) -> PretrainedConfig:
         raise UserError(explain(where, error)) from error
 
 
-def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
+def _read_model(where: str, kind: str, **head: object) -> tuple[PreTrainedModel, dict]:
     try:
-        return AutoModelForSequenceClassification.from_pretrained(
+        return AUTO_CLASSES[kind].from_pretrained(
             where, output_loading_info=True, ignore_mismatched_sizes=False, dtype=torch.float32, **head
         )
     except Exception as error:  # safetensors' and transformers' errors have no common base
@@ -171,10 +171,6 @@ def explain(where: str, error: Exception) -> str:
         f"model {where!r}: it is no local folder, and the hub could not give it ({first}). "
         "Check the name and the network, or give a folder with config.json, weights and tokenizer"
     )
-
-
-def _is_classifier(config: PretrainedConfig) -> bool:
-    return any(name.endswith("ForSequenceClassification") for name in config.architectures or [])
 
 
 def _label_order(config: PretrainedConfig, task: Task, source: str) -> list[int]:
