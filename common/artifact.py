@@ -27,7 +27,7 @@ from common.heads import AUTO_CLASSES, head_of_config
 from common.words import first_line
 
 WEIGHTS, CONFIG, CARD, MANIFEST = "model.safetensors", "config.json", "README.md", "distillery.json"
-TOKENIZER = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
+TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
 """One of these must be there."""
 
 

@@ -120,6 +120,7 @@ START_WORDS = {
     "prune": "cut out of the fine-tuned teacher: layers {layers}, the most active channels, head dimensions, units",
     "copy": "teacher layers {layers} copied, embeddings too",
     "svd": "embeddings by truncated SVD of the teacher's, the blocks from its layers {layers}",
+    "embeddings": "the teacher's table of pieces; all else random",
     "random": "random (truncated normal, 0.02)",
     "general": "distilled on general text before, in {folder}",
 }

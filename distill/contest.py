@@ -15,6 +15,7 @@ from distill.job import Job
 from distill.recipes import recipe_for
 from distill.shapes import fitting, planned_student
 from distill.stages import Stage, equalised, scaled
+from distill.substitutes import answerable
 from distill.transfer_stages import on_sets
 from reports.record import Interval
 from reports.words import metric_style
@@ -52,11 +53,17 @@ def chosen_recipes(
         if outputs:
             refuse_layers(recipe, name, stages)
         stages = on_sets(name, stages, config.transfer, kind)
+        stages = answerable(stages, student.layers, teacher, longest_text(config))
         recipes[recipe] = tuple(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
             for stage in stages
         )
     return ablations(recipes[options.recipes[0]]) if options.ablate else recipes
+
+
+def longest_text(config: RunConfig) -> int:
+    """Pieces of the longest text that a student and its teacher look at together."""
+    return max(config.data.max_length, config.distilling.text_length)
 
 
 def on_equal_steps(recipes: Recipes, sizes: Mapping[str, int]) -> Recipes:

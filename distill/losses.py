@@ -54,9 +54,7 @@ def soft_positions(student_bl: Tensor, teacher_bl: Tensor, temperature: float, v
     return temperature**2 * torch.where(valid, pointwise, torch.zeros_like(pointwise)).sum(dim=-1).mean()
 
 
-def soft_binary(
-    student: Tensor, teacher: Tensor, temperature: float = 1.0, valid: Tensor | None = None
-) -> Tensor:
+def soft_binary(student: Tensor, teacher: Tensor, temperature: float = 1.0, valid: Tensor | None = None) -> Tensor:
     """T² KL of Bernoulli distributions sigmoid(z / T), summed over labels, mean over examples (or valid positions).
 
     The gradient is that of the binary cross-entropy against the teacher's probabilities; only this is 0 where both

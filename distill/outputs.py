@@ -1,5 +1,6 @@
 """What distillation looks at inside a model: logits, hidden states, and attention scores of chosen layers."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from distill.losses import attention_scores
-from teacher.attention import capture
+from teacher.attention import Seen, capture
 from teacher.prepare import model_inputs, output_logits
 
 
@@ -36,7 +37,8 @@ class Features:
 
 def features(model: PreTrainedModel, batch: Mapping[str, Tensor], *, hidden: bool, attention: bool) -> Features:
     """Run the model, which uses `teacher.attention`, once, and keep what is asked for."""
-    with capture() as seen:
+    watched: contextlib.AbstractContextManager[Seen] = capture() if attention else contextlib.nullcontext([])
+    with watched as seen:
         output = model(**model_inputs(model, batch), output_hidden_states=hidden)
     return Features(
         logits=output_logits(output),

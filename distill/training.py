@@ -81,7 +81,7 @@ def _describe(job: Job) -> str:
 def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:
     """The student before training; what it is cut or factorised by is seen on the first training texts."""
     activations = gather_activations(teacher, _sample(prepared, 8)) if job.student.start in ("prune", "svd") else None
-    return build_student(job.student, teacher, seed=job.seed, activations=activations)
+    return build_student(job.student, teacher, seed=job.seed, activations=activations, length=prepared.max_length)
 
 
 def _sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:

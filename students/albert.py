@@ -9,20 +9,9 @@ from transformers import AlbertConfig, PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
 from students.activations import Activations
+from students.mapping import ALBERT_LAYER
 from students.presets import SHARED_PARTS, StudentConfig
 from students.weights import check_same_width, copy_layer, copy_mean, same_head
-
-LAYER_NAMES = {
-    "attention.self.query": "attention.query",
-    "attention.self.key": "attention.key",
-    "attention.self.value": "attention.value",
-    "attention.output.dense": "attention.dense",
-    "attention.output.LayerNorm": "attention.LayerNorm",
-    "intermediate.dense": "ffn",
-    "output.dense": "ffn_output",
-    "output.LayerNorm": "full_layer_layer_norm",
-}
-"""Part of a BERT layer to the same part of an ALBERT layer."""
 
 VOCABULARY_SHARE = 0.1
 """Weight, beside the text, of the whole vocabulary taken evenly: pieces that the text lacks must not be lost."""
@@ -54,8 +43,8 @@ def configuration(config: StudentConfig, teacher: PretrainedConfig, **head: Any)
         classifier_dropout_prob=head_dropout,
         layer_norm_eps=teacher.layer_norm_eps,
         pad_token_id=teacher.pad_token_id,
-        bos_token_id=None,
-        eos_token_id=None,
+        bos_token_id=teacher.bos_token_id,
+        eos_token_id=teacher.eos_token_id,
         **head,
     )
 
@@ -110,7 +99,7 @@ def factorise(
     share = len(chosen) // config.blocks
     for group, block in enumerate(ours.encoder.albert_layer_groups):
         sources = [theirs.encoder.layer[index] for index in chosen[group * share : (group + 1) * share]]
-        copy_layer(block.albert_layers[0], sources, LAYER_NAMES)
+        copy_layer(block.albert_layers[0], sources, ALBERT_LAYER)
     _fill_shared_part(ours, [theirs.encoder.layer[index] for index in chosen])
     if theirs.pooler is not None:
         copy_mean(ours.pooler, [theirs.pooler.dense])
@@ -120,7 +109,7 @@ def factorise(
 
 def _fill_shared_part(albert: Any, sources: list[nn.Module]) -> None:
     modules = PART_MODULES.get(getattr(albert.config, "shared_part", ""), ())
-    names = {theirs: ours for theirs, ours in LAYER_NAMES.items() if ours.split(".")[0] in modules}
+    names = {theirs: ours for theirs, ours in ALBERT_LAYER.items() if ours.split(".")[0] in modules}
     copy_layer(albert.encoder.albert_layer_groups[0].albert_layers[0], sources, names)
 
 

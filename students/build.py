@@ -14,10 +14,13 @@ from transformers import (
 )
 
 from common.errors import UserError, unknown_name
+from common.families import family_of
 from students import albert, distilbert, tinybert
 from students.activations import Activations
+from students.embeddings import take_embeddings
 from students.general import fill_from_folder, folder_configuration
-from students.presets import StudentConfig, check_teacher
+from students.mapping import RELATIVE_LENGTH, as_bert, has_bert_layers, in_bert_terms
+from students.presets import LAYERLESS, StudentConfig
 from students.weights import check_same_width, randomise
 
 HEAD_OPTIONS = ("num_labels", "id2label", "label2id", "problem_type")
@@ -30,6 +33,7 @@ class Family:
     model: type[PreTrainedModel]
     configuration: Callable[..., PretrainedConfig]
     start: Callable[[PreTrainedModel, PreTrainedModel, StudentConfig, Activations | None], None]
+    """From a teacher in BERT's class."""
     check: Callable[[StudentConfig, PretrainedConfig], None]
     """Raises UserError where `start` cannot make a student of this shape from this teacher."""
 
@@ -63,6 +67,7 @@ def build_student(
     *,
     seed: int,
     activations: Activations | None = None,
+    length: int = RELATIVE_LENGTH,
     **head: Any,
 ) -> PreTrainedModel:
     """A ...ForSequenceClassification in evaluation mode, float32, on the CPU.
@@ -70,34 +75,50 @@ def build_student(
     Vocabulary, positions, labels and problem type are the teacher's; `head` (num_labels, id2label, label2id,
     problem_type) overrides the labels. Weights are random (truncated normal, `seed`), then replaced by the teacher's as
     `config.start` says, or by those in `config.folder`, which then also decides positions and activation. The teacher's
-    classifier is taken over only where the labels are its own. The caller's random state is left alone.
+    classifier is taken over only where the labels are its own. A teacher without a table of positions gives it 512, or
+    `length` where texts are longer. The caller's random state is left alone.
 
     Raises:
-        UserError: a teacher of another family, a layer it does not have, or a shape that the start cannot make.
+        UserError: a teacher of no known family, layers that it does not have, or a shape that the start cannot make.
     """
     check_student(config, teacher.config)
+    shape = in_bert_terms(teacher.config, length=length)
     family = FAMILIES[config.family]
     labels = _head(teacher.config, head)
     if config.folder is not None:
         settings = folder_configuration(config.folder, **labels)
     else:
-        settings = family.configuration(config, teacher.config, **labels)
+        settings = family.configuration(config, shape, **labels)
     with torch.random.fork_rng(devices=[]):
         student = albert.share(family.model(settings))
-    randomise(student, seed=seed, std=teacher.config.initializer_range)
+    randomise(student, seed=seed, std=shape.initializer_range)
     if config.folder is not None:
         fill_from_folder(student, config.folder)
+    elif config.start == "embeddings":
+        take_embeddings(student, teacher)
     elif config.start != "random":
-        family.start(student, teacher, config, activations)
+        family.start(student, as_bert(teacher), config, activations)
     return student.eval()
 
 
 def check_student(config: StudentConfig, teacher: PretrainedConfig) -> None:
     """Raise UserError where `build_student` could not make the student from a teacher of this configuration."""
-    check_teacher(teacher)
+    shape = in_bert_terms(teacher)
     _check_layers(config, teacher)
-    if config.start not in ("random", "general"):
-        FAMILIES[config.family].check(config, teacher)
+    if config.start in LAYERLESS:
+        return
+    check_layers_kind(config.name, teacher, config.start)
+    FAMILIES[config.family].check(config, shape)
+
+
+def check_layers_kind(student: str, teacher: PretrainedConfig, start: str | None) -> None:
+    """Raise UserError where a start that takes over layers has a teacher without BERT's."""
+    if not has_bert_layers(teacher):
+        raise UserError(
+            f"student {student!r}: start {start!r} takes over layers of BERT's kind, and the teacher, "
+            f"{family_of(teacher).title}, has others: leave --start out for its table of pieces alone (start "
+            "'embeddings'), or choose --start random"
+        )
 
 
 def encoder(model: PreTrainedModel) -> PreTrainedModel:

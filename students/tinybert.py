@@ -36,6 +36,8 @@ def configuration(config: StudentConfig, teacher: PretrainedConfig, **head: Any)
         classifier_dropout=teacher.classifier_dropout,
         layer_norm_eps=teacher.layer_norm_eps,
         pad_token_id=teacher.pad_token_id,
+        bos_token_id=teacher.bos_token_id,
+        eos_token_id=teacher.eos_token_id,
         **head,
     )
 

@@ -98,9 +98,7 @@ class Respondent:
         classifier = FrozenClassifier(self._task, view, states.splits["train"])
         outcome = train_on_states(classifier, states.prepared, states.splits, training, seed=options.teacher_seed)
         logits = classifier.answers(states.splits["evaluate"])
-        return Answers(
-            predictions=states.prepared.decode(logits, "evaluate"), seconds=states.seconds + outcome.seconds
-        )
+        return Answers(predictions=states.prepared.decode(logits, "evaluate"), seconds=states.seconds + outcome.seconds)
 
     def _states_of(self, encoder: Path) -> _States:
         """Kept for the next view of the same encoder."""

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from common.artifact import CardText, save
 from common.command import run_command
 from common.errors import UserError
+from common.families import max_length as longest
 from common.files import sole_use, write_json, write_text
 from common.progress import say
 from teacher.attention import training_attention
@@ -112,7 +113,7 @@ def ready_teacher(
     key = teacher_key(where, task, options, max_length, precision)
     done = _finished(folder, key)
     loaded = load_for_task(str(folder / "model") if done else source, task, options.teacher_seed)
-    prepared = prepare(task, loaded.tokenizer, min(max_length, loaded.model.config.max_position_embeddings))
+    prepared = prepare(task, loaded.tokenizer, min(max_length, longest(loaded.model.config)))
     for line in prepared.truncations():
         say(f"  note: {line}")
     if done is not None:

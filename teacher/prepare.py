@@ -82,8 +82,9 @@ def _accepts_token_types(kind: type[PreTrainedModel]) -> bool:
 
 
 def model_inputs(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What of a batch the model's forward takes: DistilBERT has no segments."""
-    names = ["input_ids", "attention_mask"] + (["token_type_ids"] if _accepts_token_types(type(model)) else [])
+    """What of a batch the model's forward takes: DistilBERT has no segments, and RoBERTa a table of one."""
+    segments = _accepts_token_types(type(model)) and getattr(model.config, "type_vocab_size", 2) != 1
+    names = ["input_ids", "attention_mask"] + (["token_type_ids"] if segments else [])
     return {name: batch[name] for name in names}
 
 

@@ -19,6 +19,7 @@ from transformers import (
 from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.heads import AUTO_CLASSES, head_of
+from common.output_layer import is_head, output_layer
 from common.progress import say
 from common.words import first_line
 from teacher.head import start_in_label_units
@@ -107,9 +108,7 @@ def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
         torch.manual_seed(seed)
         model, info = _read_model(where, task.head_kind, **head)
     missing = {name for name in info["missing_keys"] if "position_ids" not in name}
-    new_head = {
-        name for name in missing if name.startswith(("classifier", "pre_classifier", "qa_outputs", "score", "bert.pooler", "pooler"))
-    }
+    new_head = {name for name in missing if is_head(model, name)}
     if info["mismatched_keys"]:
         raise UserError(
             f"{source}: weights do not have the shapes of its config.json: {sorted(info['mismatched_keys'])[:3]}"
@@ -203,7 +202,7 @@ def _reorder(model: PreTrainedModel, order: list[int], task: Task) -> None:
     """Permute the output layer so that its rows stand in the data's order, and take the data's names."""
     head = task.head()
     if order != list(range(len(order))):
-        layer = cast(nn.Linear, model.classifier)
+        layer = output_layer(model)
         with torch.no_grad():
             layer.weight.copy_(layer.weight[order].clone())
             layer.bias.copy_(layer.bias[order].clone())
