@@ -99,7 +99,8 @@ def predict_logits(
 ) -> np.ndarray:
     """Logits of a whole split in its order, fp32, in evaluation mode; the model's mode is put back.
 
-    (n, outputs), or (n, longest, outputs) of a task per position, 0 behind the end of shorter rows. With a `label` progress is shown.
+    (n, outputs), or (n, longest, outputs) of a task per position, 0 behind the end of shorter rows. With a
+    `label` progress is shown.
 
     Raises:
         UserError: the split has no examples.
