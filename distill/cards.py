@@ -131,9 +131,11 @@ def _layers_in_words(job: Job) -> str:
     return ", ".join(str(layer + 1) for layer in job.student.teacher_layers or ())
 
 
-def baseline_card(teacher: Teacher, teacher_answers: np.ndarray | None) -> ModelCard:
-    """TF-IDF and a linear model on the same rows."""
+def baseline_card(teacher: Teacher, teacher_answers: np.ndarray | None) -> ModelCard | None:
+    """TF-IDF and a linear model on the same rows; None for kinds of task that they have no answer to."""
     task, data = teacher.prepared.task, teacher.prepared.task.data
+    if task.kind not in NAMES:
+        return None
     train, evaluate = data.splits["train"], data.splits["evaluate"]
     say("fitting the TF-IDF baseline")
     predictions = tfidf_baseline(

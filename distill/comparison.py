@@ -47,7 +47,9 @@ def compared(
     cards = [] if teacher_answers is None else [teacher_card(teacher, teacher_answers, speeds.get(TEACHER))]
     sizes = set_sizes(teacher.prepared, sets)
     cards += [student_card(group, groups, teacher, teacher_answers, students, speeds, sizes) for group in groups]
-    cards.append(baseline_card(teacher, teacher_answers))
+    baseline = baseline_card(teacher, teacher_answers)
+    if baseline is not None:
+        cards.append(baseline)
     return Record(
         name=run.name,
         provenance=provenance(

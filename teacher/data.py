@@ -12,11 +12,11 @@ from common.errors import UserError, unknown_name
 from common.words import counted
 from teacher import hub, pydocs
 from teacher.columns import Asked
+from teacher.formats import EXTENSIONS
 from teacher.glue import GLUE, glue_name
-from teacher.labels import label_reader, settle_labels
+from teacher.labels import SEVERAL, label_reader, settle_labels
 from teacher.local import load_path
 from teacher.raw import RawTask
-from teacher.readers import EXTENSIONS
 from teacher.splits import cap_rows, remove_leaks, resolve_splits
 
 
@@ -106,13 +106,17 @@ def load_task(
 
 def describe(task: TaskData) -> list[str]:
     """A few lines for people: what the task is, its rows, its largest class, and what loading did."""
-    classes = counted(len(task.labels), "class", "classes") if task.labels else "numbers"
+    names = ("tag", "tags") if task.kind in SEVERAL else ("class", "classes")
+    classes = counted(len(task.labels), *names) if task.labels else "numbers"
     pairs = "pairs" if task.splits["train"][0].pair is not None else "single texts"
     lines = [f"task {task.name}: {task.kind} of {pairs}, {classes}, metric {task.metric}"]
     lines += [
         f"  {split:9}{counted(len(rows), 'row'):>14}  {task.origins[split]}" for split, rows in task.splits.items()
     ]
-    if task.labels:
+    if task.kind in SEVERAL:
+        given = Counter(label for row in task.splits["train"] for label in row.label)
+        lines.append("  most frequent: " + ", ".join(f"{task.labels[tag]} {n:,}" for tag, n in given.most_common(4)))
+    elif task.labels:
         label, count = Counter(row.label for row in task.splits["train"]).most_common(1)[0]
         share = sum(row.label == label for row in task.splits["evaluate"]) / len(task.splits["evaluate"])
         lines.append(f"  largest class {task.labels[int(label)]!r}: {count:,} training rows, {share:.1%} of evaluate")

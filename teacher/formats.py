@@ -6,9 +6,13 @@ from pathlib import Path
 from teacher import conll, tag_objects
 from teacher.columns import Asked
 from teacher.raw import RawTask
+from teacher.readers import EXTENSIONS as TABLES
 
 Load = Callable[[str, Mapping[str, Path], Asked], RawTask]
 """From the task's name, its files by part, and the columns that the user named, to its rows."""
+
+EXTENSIONS = (*TABLES, *conll.EXTENSIONS)
+"""Of data files."""
 
 FORMATS: dict[str, tuple[Callable[[Path], bool], Load]] = {
     "tags in columns": (conll.matches, conll.load),

@@ -8,10 +8,10 @@ from common.errors import UserError
 from common.words import counted
 from teacher.columns import Asked, Columns, column_names, find_columns
 from teacher.decoding import DOCUMENTATION, Oddities, clean
-from teacher.formats import own_format
+from teacher.formats import EXTENSIONS, own_format
 from teacher.glue import GLUE, recognise
 from teacher.raw import RawTask, Row
-from teacher.readers import EXTENSIONS, Table, read_table
+from teacher.readers import Table, read_table
 
 PART_WORDS = {
     "train": "train",
