@@ -14,7 +14,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
@@ -24,10 +23,11 @@ from transformers import (
 from common.card import CardText, card_page, label_names
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
+from common.heads import AUTO_CLASSES, head_of_config
 from common.words import first_line
 
 WEIGHTS, CONFIG, CARD, MANIFEST = "model.safetensors", "config.json", "README.md", "distillery.json"
-TOKENIZER = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
+TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "spm.model", "sentencepiece.bpe.model")
 """One of these must be there."""
 
 
@@ -87,7 +87,7 @@ def load(folder: Path | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     config = _config(folder)
     _check_tensors(folder, config)
     with _explained(folder, "the weights"):
-        model = AutoModelForSequenceClassification.from_pretrained(
+        model = AUTO_CLASSES[head_of_config(config)].from_pretrained(
             folder, config=config, local_files_only=True, use_safetensors=True, trust_remote_code=False
         )
     with _explained(folder, "the tokenizer"):
@@ -173,7 +173,7 @@ def _check_tensors(folder: Path, config: PretrainedConfig) -> None:
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} is damaged or cut off ({error}): save the model again") from error
     with _explained(folder, "the configuration"), torch.device("meta"):
-        needed = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False).state_dict()
+        needed = AUTO_CLASSES[head_of_config(config)].from_config(config, trust_remote_code=False).state_dict()
     shapes = {name: tuple(tensor.shape) for name, tensor in needed.items()}
     problems = [f"{name} is missing" for name in shapes if name not in found]
     problems += [f"{name} is not part of this model" for name in found if name not in shapes]

@@ -6,6 +6,8 @@ from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedModel
 
+from common.heads import head_of_model
+
 
 @dataclass(frozen=True, kw_only=True)
 class CardText:
@@ -47,7 +49,7 @@ def card_page(card: CardText, model: PreTrainedModel, size: int) -> str:
         f"- Size: {model.num_parameters():,} parameters, {size / 1e6:.1f} MB",
         "",
         *(["## Quality", "", "| metric | value |", "|---|---|", *quality, ""] if quality else []),
-        USAGE,
+        USAGE.format(auto=f"AutoModel{head_of_model(model)}"),
     ]
     return "\n".join(lines)
 
@@ -60,11 +62,11 @@ def _cell(text: str) -> str:
 USAGE = """## Use
 
 ```python
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import {auto}, AutoTokenizer
 
 folder = "path of this folder"
 tokenizer = AutoTokenizer.from_pretrained(folder)
-model = AutoModelForSequenceClassification.from_pretrained(folder)
+model = {auto}.from_pretrained(folder)
 logits = model(**tokenizer(["a text"], return_tensors="pt")).logits
 ```
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from common.families import max_length as longest
 from common.progress import say
 from distill.committee import other_answers
 from distill.teacher_outputs import TeacherOutputs
@@ -79,7 +80,7 @@ def answers(
 def stand_in(source: str, data: TaskData, outputs: TeacherOutputs, max_length: int) -> Teacher:
     """The encoder that students start from, in the place of a teacher that is only its outputs; it is not trained."""
     loaded = load_for_task(source, task_for(data), seed=0)
-    limit = min(max_length, loaded.model.config.max_position_embeddings)
+    limit = min(max_length, longest(loaded.model.config))
     return Teacher(
         model=loaded.model,
         prepared=prepare(task_for(data), loaded.tokenizer, limit),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.errors import UserError
+from common.families import max_length as longest
 from common.progress import say
 from teacher.data import Example, TaskData
 from teacher.prepare import Prepared, predict_logits, prepare
@@ -94,7 +95,7 @@ def check_others(sources: Sequence[str], data: TaskData, *, max_length: int, pre
                 f"--more-teachers {source} has no head for this task: fine-tune it first, with python -m "
                 "teacher.finetune, and give OUT/model"
             )
-        limit = min(max_length, loaded.model.config.max_position_embeddings)
+        limit = min(max_length, longest(loaded.model.config))
         value = prepare(task, loaded.tokenizer, limit).score(loaded.model, "select", precision)
         note = f"Also a teacher: {source} ({data.metric} {value:.4f} on the selection split)."
         say(note)
@@ -108,7 +109,7 @@ def other_answers(
     """(n, outputs): the logits of a further teacher, by its own tokenizer, its labels in the data's order."""
     task = task_for(data)
     loaded = load_for_task(source, task, seed=0)
-    limit = min(max_length, loaded.model.config.max_position_embeddings)
+    limit = min(max_length, longest(loaded.model.config))
     encoded = task.encode(examples, loaded.tokenizer, limit)
     prepared = Prepared(task=task, tokenizer=loaded.tokenizer, splits={"asked": encoded}, max_length=limit)
     return predict_logits(loaded.model, prepared, "asked", precision=precision, label=f"{source}: answers")

@@ -37,8 +37,9 @@ class DistilOptions:
     gradient_norms: bool = False
     """Also log the norm of each loss term's gradient to the student's weights, at one in a hundred steps."""
     start: str | None = None
-    """First weights: prune or random for tiny, copy or random for distil, svd or random for albert; general with
-    --student-from. None: the first of these."""
+    """First weights: prune for tiny, copy for distil, svd for albert; of each also embeddings (the teacher's table of
+    pieces alone), random, and general with --student-from. None: the first of these, or embeddings where the teacher's
+    layers are not of BERT's kind."""
     student_from: Path | None = None
     """Take shape and first weights from this folder, which python -m distill.general wrote; stages on general text are
     left out then."""

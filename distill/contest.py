@@ -15,6 +15,7 @@ from distill.job import Job
 from distill.recipes import recipe_for
 from distill.shapes import fitting, planned_student
 from distill.stages import Stage, equalised, scaled
+from distill.substitutes import answerable
 from distill.transfer_stages import on_sets
 from reports.record import Interval
 from reports.words import metric_style
@@ -52,11 +53,17 @@ def chosen_recipes(
         if outputs:
             refuse_layers(recipe, name, stages)
         stages = on_sets(name, stages, config.transfer, kind)
+        stages = answerable(stages, student.layers, teacher, longest_text(config))
         recipes[recipe] = tuple(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
             for stage in stages
         )
     return ablations(recipes[options.recipes[0]]) if options.ablate else recipes
+
+
+def longest_text(config: RunConfig) -> int:
+    """Pieces of the longest text that a student and its teacher look at together."""
+    return max(config.data.max_length, config.distilling.text_length)
 
 
 def on_equal_steps(recipes: Recipes, sizes: Mapping[str, int]) -> Recipes:
@@ -107,7 +114,7 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
 
 def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
     """Seed to a model's predictions on the evaluation split."""
-    return {job.seed: prepared.task.decode(np.load(job.answers)) for job in seeds}
+    return {job.seed: prepared.decode(np.load(job.answers), "evaluate") for job in seeds}
 
 
 def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: str | None) -> list[str]:
@@ -117,7 +124,7 @@ def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: st
     """
     steps = "" if equal is None else f", {IN_COMMON[equal]}"
     notes = []
-    references = prepared.splits["evaluate"].labels
+    references = prepared.splits["evaluate"].references
     firsts: dict[str, Sequence[Job]] = {}
     for seeds in rows:
         if seeds[0].twin:

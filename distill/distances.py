@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from common.families import scored_layers
 from distill.outputs import Features, features
 from distill.shapes import any_depth
 from reports.record import LayerDistance
@@ -49,6 +50,7 @@ def layer_distances(
     count = min(examples, len(prepared.splits["evaluate"]))
     layers = any_depth("uniform", student.config.num_hidden_layers, teacher.config.num_hidden_layers)
     pairs = list(enumerate((0, *layers)))
+    scored = scored_layers(teacher.config, prepared.max_length)
     states: dict[int, list[tuple[Tensor, Tensor]]] = {own: [] for own, _ in pairs}
     divergences: dict[int, list[Tensor]] = {own: [] for own, _ in pairs[1:]}
     for model in (student, teacher):
@@ -61,14 +63,14 @@ def layer_distances(
         own_pass, other_pass = (_pass(model, batch) for model in (student, teacher))
         for own, layer in pairs:
             states[own].append((own_pass.hidden[own][valid], other_pass.hidden[layer][valid]))
-            if own:
+            if layer in scored:
                 divergences[own].append(attention_divergence(own_pass.scores(own), other_pass.scores(layer), valid))
     return tuple(
         LayerDistance(
             student_layer=own,
             teacher_layer=layer,
             hidden=1.0 - linear_cka(*(torch.cat(side) for side in zip(*states[own], strict=True))),
-            attention=float(torch.cat(divergences[own]).mean()) if own else None,
+            attention=float(torch.cat(divergences[own]).mean()) if layer in scored else None,
         )
         for own, layer in pairs
     )

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from transformers import PretrainedConfig
 
 from common.errors import UserError
+from common.families import family_of
 from distill.layers import check_attention, layer_map
 from distill.stages import Stage
+from distill.substitutes import SCORES
 from distill.terms import TERMS
+from students.mapping import has_bert_layers
 from students.presets import StudentConfig
 
 MOST_RELATION_HEADS = 48
@@ -43,7 +46,7 @@ def check_recipe(recipe: str, stages: Sequence[Stage], student: StudentConfig, t
     Raises:
         UserError: a stage that cannot be, with the way out.
     """
-    notes: dict[str, None] = {}
+    notes: dict[str, None] = dict.fromkeys(_start_notes(student, teacher))
     for stage in stages:
         try:
             notes |= dict.fromkeys(_check_stage(stage, student, teacher))
@@ -52,13 +55,24 @@ def check_recipe(recipe: str, stages: Sequence[Stage], student: StudentConfig, t
     return list(notes)
 
 
+def _start_notes(student: StudentConfig, teacher: PretrainedConfig) -> list[str]:
+    if student.start != "embeddings" or has_bert_layers(teacher):
+        return []
+    note = (
+        f"{student.name} takes over the teacher's table of pieces alone, and starts with random layers: the teacher, "
+        f"{family_of(teacher).title}, has no embeddings and layers of BERT's kind."
+    )
+    return [note]
+
+
 def _check_stage(stage: Stage, student: StudentConfig, teacher: PretrainedConfig) -> list[str]:
     if "pkd" in stage.losses and student.layers < 2:
         raise UserError(
             "PKD leaves out the last layer, and the student has no other: take a student of 2 layers or more "
             "(--student distil, or a deeper --teacher), or another --recipe, such as minilmv2"
         )
-    compared = [name for name in ("attention", "attention_kl") if name in stage.losses]
+    compared = [name for name in SCORES if name in stage.losses]
+    notes = [stage.note] if stage.note else []
     if stage.needs("mapped"):
         layers = layer_map(stage.layers, student.layers, teacher.num_hidden_layers)
         check_attention(layers if compared else ())
@@ -69,8 +83,8 @@ def _check_stage(stage: Stage, student: StudentConfig, teacher: PretrainedConfig
             f"{student.name} has {student.heads} attention heads, the teacher {teacher.num_attention_heads}: attention "
             "is compared by the mean over heads. Relations need no equal heads: --recipe minilmv2."
         )
-        return [note]
-    return []
+        notes.append(note)
+    return notes
 
 
 def refuse_layers(recipe: str, student: str, stages: Sequence[Stage]) -> None:

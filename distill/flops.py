@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError, unknown_name
+from common.families import max_length
 
 
 def flops(model: PreTrainedModel, *, batch: int = 1, length: int = 128) -> int:
@@ -57,12 +58,6 @@ def flops_by_hand(config: PretrainedConfig, *, batch: int = 1, length: int = 128
     embedding = 2 * length * config.embedding_size * hidden if config.model_type == "albert" else 0
     head = 2 * hidden**2 + 2 * hidden * config.num_labels
     return batch * (embedding + config.num_hidden_layers * layer + head)
-
-
-def max_length(config: PretrainedConfig) -> int:
-    """The longest sequence that the position table takes; RoBERTa's begins after the padding index."""
-    positions = int(config.max_position_embeddings)
-    return positions - int(config.pad_token_id) - 1 if config.model_type in ("roberta", "xlm-roberta") else positions
 
 
 def random_batch(model: PreTrainedModel, *, batch: int, length: int) -> dict[str, torch.Tensor]:

@@ -11,6 +11,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from common.command import run_command
 from common.errors import UserError
+from common.families import max_length
 from common.files import sole_use
 from common.progress import say
 from distill.distiller import without_dropout
@@ -71,7 +72,7 @@ def distil(config: GeneralConfig, corpus: Corpus, settings: dict[str, Any]) -> N
     student = planned_student(config.student, teacher.model.config, config.shape, start=config.start)
     work = open_work(config.out, settings, resume=config.resume)
     with sole_use(work.folder):
-        length = min(config.length, teacher.model.config.max_position_embeddings)
+        length = min(config.length, max_length(teacher.model.config))
         wanted = None if config.wanted_steps is None else config.wanted_steps * config.batch_size
         sequences = sequences_of(corpus, teacher.tokenizer, length=length, wanted=wanted)
         model, objective = _student(config, student, teacher, sequences)

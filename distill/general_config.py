@@ -72,8 +72,9 @@ class GeneralConfig:
     text: str = "pydocs"
     """pydocs (docstrings of the installed libraries), a text file, a folder of them, or hub:ID."""
     start: str | None = None
-    """First weights: prune or random for tiny, copy or random for distil, svd or random for albert. None: the first of
-    these."""
+    """First weights: prune for tiny, copy for distil, svd for albert; of each also embeddings (the teacher's table of
+    pieces alone) and random. None: the first of these, or embeddings where the teacher's layers are not of BERT's
+    kind."""
     losses: str | None = None
     """Terms and weights, as in soft=5,mlm=2,cosine=1: embedding, hidden, attention, cosine; soft and mlm on masked
     text. None: the student's own (tiny embedding,hidden,attention; distil soft=5,mlm=2,cosine=1; albert

@@ -149,7 +149,7 @@ def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:
     prepared = teacher.prepared
     metric = prepared.task.data.metric
     value = prepared.score(teacher.model, "select", precision)
-    constant = majority(prepared.task, prepared.splits["select"].labels)
+    constant = majority(prepared.task, prepared.splits["select"].references)
     say(f"teacher: {metric} {value:.4f} on the selection split (a constant answer: {constant:.4f})")
     if value > constant:
         return ()

@@ -8,9 +8,9 @@ from transformers import PretrainedConfig
 from common.errors import UserError
 from distill.layers import layer_map
 from distill.stages import Stage
-from students.build import check_student
+from students.build import check_layers_kind, check_student
 from students.general import folder_configuration, student_from
-from students.presets import StudentConfig, student_preset
+from students.presets import LAYERLESS, StudentConfig, student_preset
 from students.shape import ShapeOptions, reshaped
 
 
@@ -25,6 +25,8 @@ def planned_student(
     preset = student_preset(name, teacher)
     if folder is not None:
         return student_from(folder, name=name, family=preset.family)
+    if start not in (None, *LAYERLESS):
+        check_layers_kind(name, teacher, start)
     student = reshaped(preset, teacher, shape, start)
     check_student(student, teacher)
     return student

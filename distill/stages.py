@@ -58,6 +58,8 @@ class Stage:
     clip: float = 1.0
     select: bool = False
     """Keep the weights that do best on the selection split."""
+    note: str = ""
+    """One sentence on why a loss stands in another's place."""
 
     def __post_init__(self) -> None:
         for name in self.losses:
@@ -102,9 +104,10 @@ class Stage:
 
     @property
     def words(self) -> str:
-        """The description, and the temperature that outputs are compared at."""
+        """The description, its note, and the temperature that outputs are compared at."""
         told = "soft" in self.losses and self.temperature != 1
-        return self.description + (f" Temperature {in_words(self.temperature)}." if told else "")
+        temperature = f"Temperature {in_words(self.temperature)}." if told else ""
+        return " ".join(filter(None, (self.description, self.note, temperature)))
 
     def schedules(self) -> dict[str, str]:
         """In words what is scheduled: terms, and "temperature"."""

@@ -81,7 +81,7 @@ def _describe(job: Job) -> str:
 def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:
     """The student before training; what it is cut or factorised by is seen on the first training texts."""
     activations = gather_activations(teacher, _sample(prepared, 8)) if job.student.start in ("prune", "svd") else None
-    return build_student(job.student, teacher, seed=job.seed, activations=activations)
+    return build_student(job.student, teacher, seed=job.seed, activations=activations, length=prepared.max_length)
 
 
 def _sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
@@ -143,11 +143,20 @@ def _distiller(
         labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
         answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
         lengths=batches.lengths,
+        entries=_entries(stage, batches, prepared),
         sample=_first(batches, 4) if stage.layers == "nearest" else (),
         stored=_stored(stage, student, teacher, shared),
         journal=Journal(folder),
         norms=shared.gradient_norms,
     )
+
+
+def _entries(stage: Stage, batches: Batches, prepared: Prepared) -> np.ndarray | None:
+    """What the task's losses count of each example that the stage draws from."""
+    if not stage.sets:
+        return None
+    mixed = isinstance(batches, MixedBatches)
+    return prepared.task.weights(batches.mixed.encoded if mixed else prepared.splits["train"])
 
 
 def _stored(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, shared: Shared) -> StoredFeatures | None:

@@ -8,6 +8,7 @@ from typing import cast
 from torch import nn
 
 from common.errors import UserError
+from common.heads import SEQUENCE
 from common.progress import say
 from common.words import counted
 from distill.augment import Augmented, AugmentSettings, Proposers, augmented
@@ -23,6 +24,7 @@ from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared
 from teacher.sources import resolve
 from teacher.splits import same
+from teacher.tasks import TASKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,7 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
         UserError: a fault in one of them, or a model without an MLM head.
     """
     options = config.transfer
+    _refuse_sets(config, data)
     unlabeled: list[Example] = []
     if options.unlabeled is not None:
         unlabeled, notes = read_unlabeled(
@@ -63,6 +66,19 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
     vectors = None if options.word_vectors is None else vectors_from_file(options.word_vectors)
     outputs = _read_outputs(config, data, unlabeled) if options.teacher_outputs is not None else None
     return TransferInputs(unlabeled=unlabeled, masked=masked, vectors=vectors, outputs=outputs)
+
+
+def _refuse_sets(config: RunConfig, data: TaskData) -> None:
+    """Raise UserError for sets of texts with a task whose examples are more than texts."""
+    options = config.transfer
+    given = {
+        "--unlabeled": options.unlabeled,
+        "--augment": options.augment,
+        "--teacher-outputs": options.teacher_outputs,
+    }
+    named = [flag for flag, value in given.items() if value]
+    if named and TASKS[data.kind].head_kind != SEQUENCE:
+        raise UserError(f"{named[0]} is for tasks of texts and pairs of texts; this one is {data.kind}: leave it out")
 
 
 def _read_outputs(config: RunConfig, data: TaskData, unlabeled: Sequence[Example]) -> TeacherOutputs:

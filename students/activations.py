@@ -1,4 +1,4 @@
-"""How active each unit of a BERT teacher is on text: what pruning and the ALBERT start are decided by."""
+"""How active each unit of a teacher with BERT's layers is on text: what pruning and the ALBERT start are decided by."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from common.errors import UserError
-from students.presets import check_teacher
+from students.mapping import as_bert, has_bert_layers
 
 MOMENT_SITES = ("embeddings", "context", "attention", "ffn", "output")
 """Sites that feed a linear layer; "query" and "key" do not."""
@@ -59,17 +59,19 @@ def gather_activations(teacher: PreTrainedModel, batches: Iterable[Mapping[str, 
     65 MB for 6 layers of 384, 550 MB for 12 of 768. A few thousand tokens are enough.
 
     Raises:
-        UserError: no BERT teacher, or no batch.
+        UserError: a teacher without BERT's layers, or no batch.
     """
-    check_teacher(teacher.config)
+    if not has_bert_layers(teacher.config):
+        raise UserError(f"a teacher of the type {teacher.config.model_type!r} has no layers of BERT's kind to look at")
+    bert: Any = as_bert(teacher).base_model
     counter, places, training = _Counter(), [], teacher.training
-    teacher.eval()
+    bert.eval()
     try:
-        with _hooks(teacher.base_model, counter):
+        with _hooks(bert, counter):
             for batch in batches:
-                inputs = _inputs(batch, teacher.device)
+                inputs = _inputs(batch, bert)
                 counter.mask = inputs["attention_mask"].bool()
-                teacher.base_model(**inputs)
+                bert(**inputs)
                 places.append(_places(inputs, counter.mask))
     finally:
         teacher.train(training)
@@ -86,10 +88,11 @@ def gather_activations(teacher: PreTrainedModel, batches: Iterable[Mapping[str, 
     )
 
 
-def _inputs(batch: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+def _inputs(batch: Mapping[str, Tensor], bert: PreTrainedModel) -> dict[str, Tensor]:
+    device = bert.device
     ids = batch["input_ids"].to(device)
     mask = batch.get("attention_mask")
-    segments = batch.get("token_type_ids")
+    segments = batch.get("token_type_ids") if bert.config.type_vocab_size > 1 else None
     return {
         "input_ids": ids,
         "attention_mask": torch.ones_like(ids) if mask is None else mask.to(device),

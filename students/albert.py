@@ -8,21 +8,11 @@ from torch import Tensor, nn
 from transformers import AlbertConfig, PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
+from common.output_layer import output_layer
 from students.activations import Activations
+from students.mapping import ALBERT_LAYER
 from students.presets import SHARED_PARTS, StudentConfig
 from students.weights import check_same_width, copy_layer, copy_mean, same_head
-
-LAYER_NAMES = {
-    "attention.self.query": "attention.query",
-    "attention.self.key": "attention.key",
-    "attention.self.value": "attention.value",
-    "attention.output.dense": "attention.dense",
-    "attention.output.LayerNorm": "attention.LayerNorm",
-    "intermediate.dense": "ffn",
-    "output.dense": "ffn_output",
-    "output.LayerNorm": "full_layer_layer_norm",
-}
-"""Part of a BERT layer to the same part of an ALBERT layer."""
 
 VOCABULARY_SHARE = 0.1
 """Weight, beside the text, of the whole vocabulary taken evenly: pieces that the text lacks must not be lost."""
@@ -54,8 +44,8 @@ def configuration(config: StudentConfig, teacher: PretrainedConfig, **head: Any)
         classifier_dropout_prob=head_dropout,
         layer_norm_eps=teacher.layer_norm_eps,
         pad_token_id=teacher.pad_token_id,
-        bos_token_id=None,
-        eos_token_id=None,
+        bos_token_id=teacher.bos_token_id,
+        eos_token_id=teacher.eos_token_id,
         **head,
     )
 
@@ -110,17 +100,17 @@ def factorise(
     share = len(chosen) // config.blocks
     for group, block in enumerate(ours.encoder.albert_layer_groups):
         sources = [theirs.encoder.layer[index] for index in chosen[group * share : (group + 1) * share]]
-        copy_layer(block.albert_layers[0], sources, LAYER_NAMES)
+        copy_layer(block.albert_layers[0], sources, ALBERT_LAYER)
     _fill_shared_part(ours, [theirs.encoder.layer[index] for index in chosen])
-    if theirs.pooler is not None:
+    if theirs.pooler is not None and ours.pooler is not None:
         copy_mean(ours.pooler, [theirs.pooler.dense])
     if same_head(student, teacher):
-        copy_mean(student.get_submodule("classifier"), [teacher.get_submodule("classifier")])
+        copy_mean(output_layer(student), [output_layer(teacher)])
 
 
 def _fill_shared_part(albert: Any, sources: list[nn.Module]) -> None:
     modules = PART_MODULES.get(getattr(albert.config, "shared_part", ""), ())
-    names = {theirs: ours for theirs, ours in LAYER_NAMES.items() if ours.split(".")[0] in modules}
+    names = {theirs: ours for theirs, ours in ALBERT_LAYER.items() if ours.split(".")[0] in modules}
     copy_layer(albert.encoder.albert_layer_groups[0].albert_layers[0], sources, names)
 
 

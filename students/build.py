@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from transformers import (
-    AlbertForSequenceClassification,
-    BertForSequenceClassification,
-    DistilBertForSequenceClassification,
-    PretrainedConfig,
-    PreTrainedModel,
-)
+from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError, unknown_name
+from common.families import family_of
+from common.heads import AUTO_CLASSES, head_of_model
 from students import albert, distilbert, tinybert
 from students.activations import Activations
+from students.embeddings import take_embeddings
 from students.general import fill_from_folder, folder_configuration
-from students.presets import StudentConfig, check_teacher
+from students.mapping import RELATIVE_LENGTH, as_bert, has_bert_layers, in_bert_terms
+from students.presets import LAYERLESS, StudentConfig
 from students.weights import check_same_width, randomise
 
 HEAD_OPTIONS = ("num_labels", "id2label", "label2id", "problem_type")
@@ -25,30 +23,27 @@ HEAD_OPTIONS = ("num_labels", "id2label", "label2id", "problem_type")
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """What is special to a family: its class, its transformers configuration, and its start from a teacher."""
+    """What is special to a family: its transformers configuration, and its start from a teacher."""
 
-    model: type[PreTrainedModel]
     configuration: Callable[..., PretrainedConfig]
     start: Callable[[PreTrainedModel, PreTrainedModel, StudentConfig, Activations | None], None]
+    """From a teacher in BERT's class."""
     check: Callable[[StudentConfig, PretrainedConfig], None]
     """Raises UserError where `start` cannot make a student of this shape from this teacher."""
 
 
 FAMILIES = {
     "bert": Family(
-        model=BertForSequenceClassification,
         configuration=tinybert.configuration,
         start=tinybert.prune,
         check=tinybert.check_smaller,
     ),
     "distilbert": Family(
-        model=DistilBertForSequenceClassification,
         configuration=distilbert.configuration,
         start=distilbert.copy,
         check=check_same_width,
     ),
     "albert": Family(
-        model=AlbertForSequenceClassification,
         configuration=albert.configuration,
         start=albert.factorise,
         check=albert.check_factorised,
@@ -63,41 +58,70 @@ def build_student(
     *,
     seed: int,
     activations: Activations | None = None,
+    length: int = RELATIVE_LENGTH,
     **head: Any,
 ) -> PreTrainedModel:
-    """A ...ForSequenceClassification in evaluation mode, float32, on the CPU.
+    """A model with the kind of head that the teacher has, in evaluation mode, float32, on the CPU.
 
     Vocabulary, positions, labels and problem type are the teacher's; `head` (num_labels, id2label, label2id,
     problem_type) overrides the labels. Weights are random (truncated normal, `seed`), then replaced by the teacher's as
     `config.start` says, or by those in `config.folder`, which then also decides positions and activation. The teacher's
-    classifier is taken over only where the labels are its own. The caller's random state is left alone.
+    classifier is taken over only where the labels are its own. A teacher without a table of positions gives it 512, or
+    `length` where texts are longer. The caller's random state is left alone.
 
     Raises:
-        UserError: a teacher of another family, a layer it does not have, or a shape that the start cannot make.
+        UserError: a teacher of no known family, layers that it does not have, or a shape that the start cannot make.
     """
     check_student(config, teacher.config)
+    shape = in_bert_terms(teacher.config, length=length)
     family = FAMILIES[config.family]
     labels = _head(teacher.config, head)
     if config.folder is not None:
         settings = folder_configuration(config.folder, **labels)
     else:
-        settings = family.configuration(config, teacher.config, **labels)
+        settings = family.configuration(config, shape, **labels)
     with torch.random.fork_rng(devices=[]):
-        student = albert.share(family.model(settings))
-    randomise(student, seed=seed, std=teacher.config.initializer_range)
+        student = albert.share(with_head(settings, head_of_model(teacher)))
+    randomise(student, seed=seed, std=shape.initializer_range)
     if config.folder is not None:
         fill_from_folder(student, config.folder)
+    elif config.start == "embeddings":
+        take_embeddings(student, teacher)
     elif config.start != "random":
-        family.start(student, teacher, config, activations)
+        family.start(student, as_bert(teacher), config, activations)
     return student.eval()
+
+
+def with_head(settings: PretrainedConfig, kind: str) -> PreTrainedModel:
+    """A model of these settings with a head of this kind, a key of common.heads.AUTO_CLASSES; its weights are drawn.
+
+    Raises:
+        UserError: transformers has no such head for this family.
+    """
+    try:
+        return AUTO_CLASSES[kind].from_config(settings, dtype=torch.float32)
+    except ValueError as error:
+        raise UserError(f"{settings.model_type}: transformers has no model {kind} of this family") from error
 
 
 def check_student(config: StudentConfig, teacher: PretrainedConfig) -> None:
     """Raise UserError where `build_student` could not make the student from a teacher of this configuration."""
-    check_teacher(teacher)
+    shape = in_bert_terms(teacher)
     _check_layers(config, teacher)
-    if config.start not in ("random", "general"):
-        FAMILIES[config.family].check(config, teacher)
+    if config.start in LAYERLESS:
+        return
+    check_layers_kind(config.name, teacher, config.start)
+    FAMILIES[config.family].check(config, shape)
+
+
+def check_layers_kind(student: str, teacher: PretrainedConfig, start: str | None) -> None:
+    """Raise UserError where a start that takes over layers has a teacher without BERT's."""
+    if not has_bert_layers(teacher):
+        raise UserError(
+            f"student {student!r}: start {start!r} takes over layers of BERT's kind, and the teacher, "
+            f"{family_of(teacher).title}, has others: leave --start out for its table of pieces alone (start "
+            "'embeddings'), or choose --start random"
+        )
 
 
 def encoder(model: PreTrainedModel) -> PreTrainedModel:

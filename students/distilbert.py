@@ -5,21 +5,11 @@ from typing import Any
 import torch
 from transformers import DistilBertConfig, PretrainedConfig, PreTrainedModel
 
+from common.output_layer import output_layer
 from students.activations import Activations
+from students.mapping import DISTILBERT_LAYER
 from students.presets import StudentConfig
 from students.weights import check_same_width, copy_layer, copy_mean, same_head
-
-LAYER_NAMES = {
-    "attention.self.query": "attention.q_lin",
-    "attention.self.key": "attention.k_lin",
-    "attention.self.value": "attention.v_lin",
-    "attention.output.dense": "attention.out_lin",
-    "attention.output.LayerNorm": "sa_layer_norm",
-    "intermediate.dense": "ffn.lin1",
-    "output.dense": "ffn.lin2",
-    "output.LayerNorm": "output_layer_norm",
-}
-"""Part of a BERT layer to the same part of a DistilBERT layer."""
 
 
 def configuration(config: StudentConfig, teacher: PretrainedConfig, **head: Any) -> DistilBertConfig:
@@ -37,6 +27,8 @@ def configuration(config: StudentConfig, teacher: PretrainedConfig, **head: Any)
         attention_dropout=teacher.attention_probs_dropout_prob,
         seq_classif_dropout=head_dropout,
         pad_token_id=teacher.pad_token_id,
+        bos_token_id=teacher.bos_token_id,
+        eos_token_id=teacher.eos_token_id,
         **head,
     )
 
@@ -67,11 +59,11 @@ def copy(
     copy_mean(ours.embeddings.position_embeddings, [theirs.embeddings.position_embeddings])
     ours.embeddings.position_embeddings.weight += theirs.embeddings.token_type_embeddings.weight[0].float().cpu()
     for layer, index in zip(ours.transformer.layer, config.teacher_layers or (), strict=True):
-        copy_layer(layer, [theirs.encoder.layer[index]], LAYER_NAMES)
-    if theirs.pooler is not None:
+        copy_layer(layer, [theirs.encoder.layer[index]], DISTILBERT_LAYER)
+    if theirs.pooler is not None and hasattr(student, "pre_classifier"):
         copy_mean(student.get_submodule("pre_classifier"), [theirs.pooler.dense])
     if same_head(student, teacher):
-        copy_mean(student.get_submodule("classifier"), [teacher.get_submodule("classifier")])
+        copy_mean(output_layer(student), [output_layer(teacher)])
 
 
 def copy_masked_head(

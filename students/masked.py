@@ -10,7 +10,8 @@ from transformers import AlbertForMaskedLM, BertForMaskedLM, DistilBertForMasked
 from students.activations import Activations
 from students.build import build_student, encoder
 from students.distilbert import copy_masked_head
-from students.presets import StudentConfig
+from students.mapping import as_bert
+from students.presets import LAYERLESS, StudentConfig
 from students.tinybert import prune_masked_head
 from students.weights import randomise
 
@@ -34,7 +35,7 @@ HEADS = {
 
 def head_from_teacher(config: StudentConfig) -> bool:
     """Whether the student's masked head can be taken over from a teacher that has one."""
-    return config.start != "random" and HEADS[config.family].start is not None
+    return config.start not in LAYERLESS and HEADS[config.family].start is not None
 
 
 def build_encoder(
@@ -50,7 +51,7 @@ def build_encoder(
 
     Args:
         config: of the student.
-        teacher: BERT; with `cls.predictions` where `teacher_masked`.
+        teacher: with a head for masked pieces where `teacher_masked`.
         seed: of random weights.
         activations: of the teacher.
         masked: give it a head for masked pieces; it is the teacher's where `head_from_teacher` and `teacher_masked`.
@@ -59,17 +60,19 @@ def build_encoder(
     A pooler stays only where it was made from the teacher's: general text does not train it.
     """
     body: Any = encoder(build_student(config, teacher, seed=seed, activations=activations))
-    if hasattr(body, "pooler") and (config.start == "random" or getattr(teacher.base_model, "pooler", None) is None):
+    layered = config.start not in LAYERLESS
+    bert: Any = as_bert(teacher) if layered else None
+    if hasattr(body, "pooler") and (not layered or getattr(bert.base_model, "pooler", None) is None):
         body.pooler = None
     if not masked:
         return body
     head = HEADS[config.family]
     with torch.random.fork_rng(devices=[]):
         model: Any = head.model(body.config)
-    randomise(model, seed=seed, std=teacher.config.initializer_range)
+    randomise(model, seed=seed, std=body.config.initializer_range)
     setattr(model, model.base_model_prefix, body)
     model.tie_weights()
-    if teacher_masked and head.start is not None and config.start != "random":
+    if teacher_masked and head.start is not None and layered:
         with torch.no_grad():
-            head.start(model, teacher, config, activations)
+            head.start(model, bert, config, activations)
     return model.eval()

@@ -6,13 +6,19 @@ from dataclasses import dataclass, replace
 from transformers import PretrainedConfig
 
 from common.errors import UserError, unknown_name
+from students.mapping import has_bert_layers, in_bert_terms
 
 STARTS = {
-    "bert": ("prune", "random", "general"),
-    "distilbert": ("copy", "random", "general"),
-    "albert": ("svd", "random", "general"),
+    "bert": ("prune", "embeddings", "random", "general"),
+    "distilbert": ("copy", "embeddings", "random", "general"),
+    "albert": ("svd", "embeddings", "random", "general"),
 }
-"""Family to the ways its first weights can be made; general: read from the folder of a student distilled on text."""
+"""Family to the ways its first weights can be made: from a teacher with BERT's layers; from any teacher's table of
+pieces; from no teacher; read from the folder of a student distilled on text.
+"""
+
+LAYERLESS = ("embeddings", "random", "general")
+"""The starts that take over no layers."""
 
 SHARING = ("all", "attention", "ffn", "none")
 """ALBERT's sharing modes by name; a whole number k is the mode "k groups of consecutive layers"."""
@@ -90,7 +96,7 @@ def _layer_problems(config: StudentConfig) -> list[str]:
     if (config.folder is None) == (config.start == "general"):
         return ["start 'general' and a folder belong together: give both or none"]
     if chosen is None:
-        return [] if config.start in ("random", "general") else [f"start {config.start!r} needs teacher_layers"]
+        return [] if config.start in LAYERLESS else [f"start {config.start!r} needs teacher_layers"]
     if not chosen or chosen[0] < 0 or list(chosen) != sorted(set(chosen)):
         return [f"teacher_layers {chosen} must be rising numbers from 0"]
     if config.family == "albert" and len(chosen) % config.blocks:
@@ -121,17 +127,6 @@ def evenly_spaced(teacher_layers: int, count: int) -> tuple[int, ...]:
     return tuple((2 * index * (teacher_layers - 1) + gaps) // (2 * gaps) for index in range(count))
 
 
-def check_teacher(config: PretrainedConfig) -> None:
-    """Raise UserError unless the teacher is a BERT encoder with learned absolute positions."""
-    if config.model_type != "bert":
-        raise UserError(
-            f"the teacher's model_type is {config.model_type!r}: students are made from BERT teachers "
-            "(model_type 'bert') only, choose another --teacher"
-        )
-    if config.is_decoder:
-        raise UserError("the teacher is a BERT decoder (is_decoder is true): students are made from encoders only")
-
-
 def tiny(teacher: PretrainedConfig) -> StudentConfig:
     """TinyBERT4 (arXiv 1909.10351): 4 layers of 312, FFN 1200, cut out of the teacher.
 
@@ -139,14 +134,14 @@ def tiny(teacher: PretrainedConfig) -> StudentConfig:
     For a teacher that is not wider than 312 or not deeper than 4: half its layers (1 to 4), the largest multiple of its
     head count within 0.6 of its width, FFN in the proportion 1200 : 312.
     """
-    check_teacher(teacher)
-    heads = teacher.num_attention_heads
-    if teacher.hidden_size > 312 and teacher.num_hidden_layers > 4:
+    shape = in_bert_terms(teacher)
+    heads = shape.num_attention_heads
+    if shape.hidden_size > 312 and shape.num_hidden_layers > 4:
         layers, hidden, ffn = 4, 312, 1200
         heads = heads if hidden % heads == 0 else 12
     else:
-        layers = max(1, min(4, teacher.num_hidden_layers // 2))
-        hidden = max(1, 6 * teacher.hidden_size // (10 * heads)) * heads
+        layers = max(1, min(4, shape.num_hidden_layers // 2))
+        hidden = max(1, 6 * shape.hidden_size // (10 * heads)) * heads
         ffn = round(hidden * 1200 / 312)
     return StudentConfig(
         name="tiny",
@@ -154,24 +149,24 @@ def tiny(teacher: PretrainedConfig) -> StudentConfig:
         layers=layers,
         hidden=hidden,
         heads=heads,
-        ffn=min(ffn, teacher.intermediate_size),
-        teacher_layers=evenly_spaced(teacher.num_hidden_layers, layers),
+        ffn=min(ffn, shape.intermediate_size),
+        teacher_layers=evenly_spaced(shape.num_hidden_layers, layers),
         start="prune",
     )
 
 
 def distil(teacher: PretrainedConfig) -> StudentConfig:
     """DistilBERT (arXiv 1910.01108): half the layers, copied from the teacher, same width; no segments, no pooler."""
-    check_teacher(teacher)
-    layers = max(1, teacher.num_hidden_layers // 2)
+    shape = in_bert_terms(teacher)
+    layers = max(1, shape.num_hidden_layers // 2)
     return StudentConfig(
         name="distil",
         family="distilbert",
         layers=layers,
-        hidden=teacher.hidden_size,
-        heads=teacher.num_attention_heads,
-        ffn=teacher.intermediate_size,
-        teacher_layers=evenly_spaced(teacher.num_hidden_layers, layers),
+        hidden=shape.hidden_size,
+        heads=shape.num_attention_heads,
+        ffn=shape.intermediate_size,
+        teacher_layers=evenly_spaced(shape.num_hidden_layers, layers),
         start="copy",
     )
 
@@ -182,17 +177,17 @@ def albert(teacher: PretrainedConfig) -> StudentConfig:
     Smaller on disk, not faster: every layer is still computed. The block starts as the mean of the teacher's layers.
     The first layer alone starts a little nearer to the teacher's hidden states, but is behind after 100 steps.
     """
-    check_teacher(teacher)
+    shape = in_bert_terms(teacher)
     return StudentConfig(
         name="albert",
         family="albert",
-        layers=teacher.num_hidden_layers,
-        hidden=teacher.hidden_size,
-        heads=teacher.num_attention_heads,
-        ffn=teacher.intermediate_size,
-        embedding=embedding_width(teacher.hidden_size),
+        layers=shape.num_hidden_layers,
+        hidden=shape.hidden_size,
+        heads=shape.num_attention_heads,
+        ffn=shape.intermediate_size,
+        embedding=embedding_width(shape.hidden_size),
         sharing="all",
-        teacher_layers=tuple(range(teacher.num_hidden_layers)),
+        teacher_layers=tuple(range(shape.num_hidden_layers)),
         start="svd",
     )
 
@@ -210,16 +205,21 @@ STUDENTS: dict[str, Callable[[PretrainedConfig], StudentConfig]] = {"tiny": tiny
 
 
 def student_preset(name: str, teacher: PretrainedConfig) -> StudentConfig:
-    """The student called `name` for this teacher.
+    """The student called `name` for this teacher; it takes over the table of pieces alone where layers are no BERT's.
 
     Raises:
-        UserError: no such student (the nearest names are given), or a teacher that is no BERT encoder.
+        UserError: no such student (the nearest names are given), or a teacher of no known family of encoders.
     """
     if name not in STUDENTS:
         raise unknown_name("student", name, STUDENTS)
-    return STUDENTS[name](teacher)
+    preset = STUDENTS[name](teacher)
+    if has_bert_layers(teacher):
+        return preset
+    return replace(preset, start="embeddings", teacher_layers=None)
 
 
 def with_start(config: StudentConfig, start: str | None) -> StudentConfig:
     """The same student with other first weights, one of STARTS[config.family]; None leaves the preset's."""
-    return config if start is None else replace(config, start=start)
+    if start is None:
+        return config
+    return replace(config, start=start, teacher_layers=None if start == "embeddings" else config.teacher_layers)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from transformers import PretrainedConfig
 
 from common.errors import UserError, unknown_name
-from students.presets import SHARING, StudentConfig, embedding_width, evenly_spaced, with_start
+from students.presets import LAYERLESS, SHARING, StudentConfig, embedding_width, evenly_spaced, with_start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +86,8 @@ def reshaped(
         teacher_layers=None,
         start="random",
     )
-    if started.start == "random":
-        return bare
+    if started.start in LAYERLESS:
+        return replace(bare, start=started.start)
     return replace(bare, start=started.start, teacher_layers=_sources(bare, teacher.num_hidden_layers, started.start))
 
 

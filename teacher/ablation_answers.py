@@ -90,16 +90,15 @@ class Respondent:
         prepared = self._prepared(loaded)
         config = loop_config(options, self._precision, self._checkpoint_every)
         outcome = finetune(loaded.model, prepared, config, options, training)
-        predictions = self._task.decode(predict_logits(loaded.model, prepared, "evaluate"))
+        predictions = prepared.decode(predict_logits(loaded.model, prepared, "evaluate"), "evaluate")
         return Answers(predictions=predictions, seconds=outcome.seconds)
 
     def _frozen(self, encoder: Path, options: FinetuneOptions, view: str, training: Path) -> Answers:
         states = self._states_of(encoder)
         classifier = FrozenClassifier(self._task, view, states.splits["train"])
         outcome = train_on_states(classifier, states.prepared, states.splits, training, seed=options.teacher_seed)
-        return Answers(
-            predictions=classifier.answers(states.splits["evaluate"]), seconds=states.seconds + outcome.seconds
-        )
+        logits = classifier.answers(states.splits["evaluate"])
+        return Answers(predictions=states.prepared.decode(logits, "evaluate"), seconds=states.seconds + outcome.seconds)
 
     def _states_of(self, encoder: Path) -> _States:
         """Kept for the next view of the same encoder."""

@@ -4,6 +4,7 @@ The fused kernel is fast forward, but its backward pass on a CPU is not: with bf
 a 6/384 BERT took 400 ms with it and 232 ms with plain matrix products. So passes that will be differentiated use the
 plain form on a CPU, and all others the fused kernel. Attention scores before the softmax are in no model's output, and
 asking for attention maps would turn the fused kernel off: `capture` records queries, keys and values as they pass.
+DeBERTa has an attention of its own, which stays as it is; it is recorded too.
 """
 
 import contextlib
@@ -17,18 +18,26 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from common.families import FAMILIES
+from teacher.disentangled import Keep, watch
 from teacher.dropout import drop
 
 NAME = "plain_or_fused"
 
 Seen = list[tuple[Tensor, Tensor, float, Tensor]]
-"""Query, key (b, h, l, d_k), scaling and value (b, h, l, d_k) of every attention that ran, in order."""
+"""Query, key (b, h, l, d_k), scaling and value (b, h, l, d_k) of every attention that ran, in order.
+
+The scaling is NaN where scores are not products of queries and keys alone.
+"""
 
 _seen: contextvars.ContextVar[Seen | None] = contextvars.ContextVar("seen", default=None)
 
 
 def use_training_attention(model: PreTrainedModel) -> None:
     """Let `model` use this attention. Calling it again is harmless; saved folders do not remember it."""
+    watch(model, _keep)
+    if not takes_functions(model):
+        return
     AttentionInterface.register(NAME, _attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
     model.set_attn_implementation(NAME)
@@ -42,7 +51,14 @@ def training_attention(model: PreTrainedModel) -> Iterator[None]:
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        if takes_functions(model):
+            model.set_attn_implementation(before)
+
+
+def takes_functions(model: PreTrainedModel) -> bool:
+    """Whether the model's attention is a function that can be set; DeBERTa's is not."""
+    family = FAMILIES.get(model.config.model_type)
+    return family is None or family.scores
 
 
 @contextlib.contextmanager
@@ -54,6 +70,11 @@ def capture() -> Iterator[Seen]:
         yield seen
     finally:
         _seen.reset(token)
+
+
+def _keep() -> Keep | None:
+    seen = _seen.get()
+    return None if seen is None else lambda *passed: seen.append(passed)
 
 
 def _attention(

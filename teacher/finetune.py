@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from common.artifact import CardText, save
 from common.command import run_command
 from common.errors import UserError
+from common.families import max_length as longest
 from common.files import sole_use, write_json, write_text
 from common.progress import say
 from teacher.attention import training_attention
@@ -25,7 +27,7 @@ from teacher.loop import Outcome, train
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
 from teacher.options import FinetuneOptions, TaskOptions
-from teacher.prepare import Prepared, model_inputs, predict_logits, prepare
+from teacher.prepare import Prepared, model_inputs, output_logits, predict_logits, prepare
 from teacher.ranks import from_main, ranks
 from teacher.rows import only_rows
 from teacher.scratch import encoder_for
@@ -42,14 +44,22 @@ EXAMPLES = """
 
 
 class Supervised(Objective):
-    """A model and the task's own loss."""
+    """A model and the task's own loss.
 
-    def __init__(self, model: PreTrainedModel, task: Task) -> None:
+    `entries`: (n,) what the loss is a mean over of each training example; None: one each.
+    """
+
+    def __init__(self, model: PreTrainedModel, task: Task, entries: np.ndarray | None = None) -> None:
         super().__init__()
-        self.model, self.task, self.weights = model, task, {"hard": 1.0}
+        self.model, self.task, self.weights, self._entries = model, task, {"hard": 1.0}, entries
+
+    def shares(self, part: np.ndarray, batch: np.ndarray) -> dict[str, float]:
+        if self._entries is None:
+            return {}
+        return {"hard": int(self._entries[part].sum()) / max(1, int(self._entries[batch].sum()))}
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        logits = self.model(**model_inputs(self.model, batch)).logits
+        logits = output_logits(self.model(**model_inputs(self.model, batch)))
         return {"hard": self.task.loss(logits.float(), batch["labels"])}
 
 
@@ -62,7 +72,7 @@ def finetune(
     ids = prepared.occurring("train", "select")
     with training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task):
         return train(
-            Supervised(model, prepared.task),
+            Supervised(model, prepared.task, prepared.task.weights(prepared.splits["train"])),
             batches,
             config,
             folder,
@@ -103,7 +113,7 @@ def ready_teacher(
     key = teacher_key(where, task, options, max_length, precision)
     done = _finished(folder, key)
     loaded = load_for_task(str(folder / "model") if done else source, task, options.teacher_seed)
-    prepared = prepare(task, loaded.tokenizer, min(max_length, loaded.model.config.max_position_embeddings))
+    prepared = prepare(task, loaded.tokenizer, min(max_length, longest(loaded.model.config)))
     for line in prepared.truncations():
         say(f"  note: {line}")
     if done is not None:

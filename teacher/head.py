@@ -2,12 +2,12 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from common.output_layer import output_layer, replace_output_layer
 from teacher.tasks.base import Task
 
 
@@ -32,14 +32,13 @@ def standardised_head(model: PreTrainedModel, task: Task) -> Iterator[None]:
     if (shift, scale) == (0.0, 1.0):
         yield
         return
-    holder: Any = model
-    head = cast(nn.Linear, holder.classifier)
+    head = output_layer(model)
     _rescale(head, 1 / scale, -shift / scale)
-    holder.classifier = StandardisedHead(head, shift, scale)
+    replace_output_layer(model, StandardisedHead(head, shift, scale))
     try:
         yield
     finally:
-        holder.classifier = head
+        replace_output_layer(model, head)
         _rescale(head, scale, shift)
 
 
@@ -49,8 +48,7 @@ def start_in_label_units(model: PreTrainedModel, task: Task) -> None:
     Correlations do not see a shift: without this, the checkpoint they select may still answer near 0.
     """
     shift, scale = task.label_scale()
-    holder: Any = model
-    _rescale(holder.classifier, scale, shift)
+    _rescale(output_layer(model), scale, shift)
 
 
 @torch.no_grad()

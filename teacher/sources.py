@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
@@ -19,6 +18,8 @@ from transformers import (
 
 from common.artifact import TOKENIZER
 from common.errors import UserError
+from common.heads import AUTO_CLASSES, head_of
+from common.output_layer import is_head, output_layer
 from common.progress import say
 from common.words import first_line
 from teacher.head import start_in_label_units
@@ -100,16 +101,14 @@ def load_for_task(source: str, task: Task, seed: int) -> Loaded:
 
 def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
     config = read_config(where)
-    finetuned = _is_classifier(config)
+    finetuned = head_of(config.architectures) == task.head_kind
     order = _label_order(config, task, source) if finetuned else None
     head = task.head() if order is None else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, info = _read_model(where, **head)
+        model, info = _read_model(where, task.head_kind, **head)
     missing = {name for name in info["missing_keys"] if "position_ids" not in name}
-    new_head = {
-        name for name in missing if name.startswith(("classifier", "pre_classifier", "score", "bert.pooler", "pooler"))
-    }
+    new_head = {name for name in missing if is_head(model, name)}
     if info["mismatched_keys"]:
         raise UserError(
             f"{source}: weights do not have the shapes of its config.json: {sorted(info['mismatched_keys'])[:3]}"
@@ -136,9 +135,9 @@ def read_config(where: str) -> PretrainedConfig:
         raise UserError(explain(where, error)) from error
 
 
-def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
+def _read_model(where: str, kind: str, **head: object) -> tuple[PreTrainedModel, dict]:
     try:
-        return AutoModelForSequenceClassification.from_pretrained(
+        return AUTO_CLASSES[kind].from_pretrained(
             where, output_loading_info=True, ignore_mismatched_sizes=False, dtype=torch.float32, **head
         )
     except Exception as error:  # safetensors' and transformers' errors have no common base
@@ -173,10 +172,6 @@ def explain(where: str, error: Exception) -> str:
     )
 
 
-def _is_classifier(config: PretrainedConfig) -> bool:
-    return any(name.endswith("ForSequenceClassification") for name in config.architectures or [])
-
-
 def _label_order(config: PretrainedConfig, task: Task, source: str) -> list[int]:
     """For each label of the data the teacher's output for it, matched by name."""
     wanted = [str(name) for name in task.head()["id2label"].values()]
@@ -207,7 +202,7 @@ def _reorder(model: PreTrainedModel, order: list[int], task: Task) -> None:
     """Permute the output layer so that its rows stand in the data's order, and take the data's names."""
     head = task.head()
     if order != list(range(len(order))):
-        layer = cast(nn.Linear, model.classifier)
+        layer = output_layer(model)
         with torch.no_grad():
             layer.weight.copy_(layer.weight[order].clone())
             layer.bias.copy_(layer.bias[order].clone())

@@ -1,12 +1,19 @@
-"""A tiny encoder with a head for masked pieces, of every family that is pretrained further, with random weights."""
+"""Tiny encoders with random weights: of every family that is pretrained further, and that a teacher may be of."""
+
+from collections.abc import Callable
 
 import torch
 from transformers import (
     AlbertConfig,
     AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
     BertConfig,
+    CamembertConfig,
+    DebertaConfig,
+    DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    ModernBertConfig,
     PretrainedConfig,
     PreTrainedModel,
     RobertaConfig,
@@ -17,7 +24,13 @@ _SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "
 _POSITIONS = {"max_position_embeddings": 64}
 _ROBERTA = {**_SHAPE, "max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
 
+_DISENTANGLED = {"relative_attention": True, "position_biased_input": False, "type_vocab_size": 0}
+
 KINDS = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "albert")
+BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "electra-wide", "distilbert")
+"""Whose layers and embeddings are a BERT's."""
+TEACHERS = (*BERT_LIKE, "electra", "albert", "deberta", "deberta-v2", "modernbert")
+"""ModernBERT's local layers see 4 pieces to either side."""
 
 
 def tiny_config(kind: str, vocabulary: int = 120) -> PretrainedConfig:
@@ -32,7 +45,51 @@ def tiny_config(kind: str, vocabulary: int = 120) -> PretrainedConfig:
         ),
         "albert": lambda: AlbertConfig(vocab_size=vocabulary, embedding_size=16, **_SHAPE, **_POSITIONS),
     }
-    return configs[kind]()
+    return (configs | _teacher_configs(vocabulary))[kind]()
+
+
+def _teacher_configs(vocabulary: int) -> dict[str, Callable[[], PretrainedConfig]]:
+    return {
+        "camembert": lambda: CamembertConfig(vocab_size=vocabulary, **_ROBERTA),
+        "electra-wide": lambda: ElectraConfig(vocab_size=vocabulary, embedding_size=32, **_SHAPE, **_POSITIONS),
+        "deberta": lambda: DebertaConfig(
+            vocab_size=vocabulary, pos_att_type=["c2p", "p2c"], **_DISENTANGLED, **_SHAPE, **_POSITIONS
+        ),
+        "deberta-v2": lambda: DebertaV2Config(
+            vocab_size=vocabulary,
+            pos_att_type=["p2c", "c2p"],
+            position_buckets=8,
+            share_att_key=True,
+            norm_rel_ebd="layer_norm",
+            **_DISENTANGLED,
+            **_SHAPE,
+            **_POSITIONS,
+        ),
+        "modernbert": lambda: ModernBertConfig(
+            vocab_size=vocabulary,
+            local_attention=8,
+            global_attn_every_n_layers=2,
+            **dict.fromkeys(("pad_token_id",), 0),
+            **dict.fromkeys(("cls_token_id", "bos_token_id"), 2),
+            **dict.fromkeys(("sep_token_id", "eos_token_id"), 3),
+            **_SHAPE,
+            **_POSITIONS,
+        ),
+    }
+
+
+def tiny_classifier(kind: str, vocabulary: int = 120, **changes: object) -> PreTrainedModel:
+    """In evaluation mode, of three labels; all weights drawn, so that no bias is 0 and no LayerNorm 1."""
+    config = tiny_config(kind, vocabulary)
+    for name, value in {"num_labels": 3, **changes}.items():
+        setattr(config, name, value)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = AutoModelForSequenceClassification.from_config(config)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
 
 
 def tiny_masked_model(kind: str, vocabulary: int = 120) -> PreTrainedModel:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from transformers import BertConfig, RobertaConfig
+from transformers import BertConfig, GPT2Config
 
 from common.errors import UserError
 from students.presets import STARTS, STUDENTS, StudentConfig, evenly_spaced, student_preset, with_start
@@ -85,8 +85,8 @@ def test_an_unknown_student_is_answered_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", STUDENTS)
 def test_other_teachers_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match="'roberta'"):
-        student_preset(name, RobertaConfig())
+    with pytest.raises(UserError, match=r"'gpt2': teachers are of bert, roberta"):
+        student_preset(name, GPT2Config())
     with pytest.raises(UserError, match="decoder"):
         student_preset(name, BertConfig(is_decoder=True))
 
