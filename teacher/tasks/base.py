@@ -43,6 +43,8 @@ class Task(ABC):
     kind: ClassVar[str]
     soft_form: ClassVar[str]
     """How a student learns from a teacher's outputs: "classes" (a distribution over them) or "values"."""
+    per_position: ClassVar[bool] = False
+    """Logits are (n, length, outputs), one row a piece, and not (n, outputs)."""
     higher_is_better: ClassVar[bool] = True
 
     def __init__(self, data: TaskData) -> None:
