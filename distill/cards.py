@@ -14,6 +14,7 @@ from distill.evaluate import quality
 from distill.job import Job
 from distill.measure import measure_size
 from distill.traces import curves_of, stage_cards, stage_curves
+from distill.two_tokenizers import reads_otherwise
 from reports.record import Curve, ModelCard, Speed, StageCard, TaskCard
 from teacher.data import Example
 from teacher.difference import majority
@@ -111,7 +112,9 @@ def student_card(
         speed=None if first.twin else speeds[first.row],
         stages=tuple(stage_cards(first, sizes)),
         curves=tuple(curve for stage in first.stages for curve in stage_curves(stage.name, first.folder / stage.name)),
-        layer_distances=() if first.twin or TEACHER not in speeds else layer_distances(model, teacher.model, prepared),
+        layer_distances=()
+        if first.twin or TEACHER not in speeds or reads_otherwise(first.model_folder, prepared.tokenizer)
+        else layer_distances(model, teacher.model, prepared),
         folder=str(first.model_folder),
     )
 

@@ -43,6 +43,10 @@ class DistilOptions:
     student_from: Path | None = None
     """Take shape and first weights from this folder, which python -m distill.general wrote; stages on general text are
     left out then."""
+    student_tokenizer: str | None = None
+    """Another tokenizer for the students: a folder, a hub id, or minilm. Their table of pieces is carried over from the
+    teacher's; hidden states are compared over the parts of a text that both tokenizers cut alike, and losses between
+    pieces (attention, relations) are refused. None: the teacher's, or the one in --student-from."""
     budget: float = 1.0
     """Length of every stage, as a multiple of the recipe's."""
     text: str = "auto"
@@ -161,6 +165,8 @@ class RunConfig:
         families = {name: student_preset(name, BertConfig()).family for name in self.students}
         if start == "general" and folder is None:
             raise UserError("--start general: give the student's folder with --student-from DIR")
+        if folder is not None and self.distilling.student_tokenizer is not None:
+            raise UserError("--student-from has a tokenizer of its own: leave out --student-tokenizer")
         others = self.shape.given + ([] if start in (None, "general") else [f"--start {start}"])
         if folder is not None and others:
             raise UserError(f"--student-from decides shape and first weights: leave out {', '.join(others)}")

@@ -17,6 +17,7 @@ from distill.shapes import fitting, planned_student
 from distill.stages import Stage, equalised, scaled
 from distill.substitutes import answerable
 from distill.transfer_stages import on_sets
+from distill.two_tokenizers import refuse_pieces
 from reports.record import Interval
 from reports.words import metric_style
 from students.presets import StudentConfig
@@ -32,15 +33,15 @@ IN_COMMON = {"steps": "on as many steps", "time": "in as much training time"}
 
 
 def chosen_recipes(
-    config: RunConfig, kind: str, name: str, student: StudentConfig, teacher: PretrainedConfig
+    config: RunConfig, kind: str, name: str, student: StudentConfig, teacher: PretrainedConfig, *, two: bool = False
 ) -> Recipes:
     """The recipes asked for the student called `name`, as long as the budget makes them, on the sets there are.
 
-    `kind`: of the task.
+    `kind`: of the task. `two`: student and teacher have tokenizers of their own.
 
     Raises:
-        UserError: stages that compare layers of a teacher without, or labels of examples without; a change that
-        applies to none of a recipe's stages.
+        UserError: stages that compare layers of a teacher without, labels of examples without, or pieces that two
+        tokenizers cut differently; a change that applies to none of a recipe's stages.
     """
     options, outputs = config.distilling, config.transfer.teacher_outputs is not None
     recipes: Recipes = {}
@@ -53,6 +54,8 @@ def chosen_recipes(
         if outputs:
             refuse_layers(recipe, name, stages)
         stages = on_sets(name, stages, config.transfer, kind)
+        if two:
+            refuse_pieces(recipe, name, stages, per_position=TASKS[kind].per_position)
         stages = answerable(stages, student.layers, teacher, longest_text(config))
         recipes[recipe] = tuple(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
@@ -73,8 +76,10 @@ def on_equal_steps(recipes: Recipes, sizes: Mapping[str, int]) -> Recipes:
     return dict(zip(recipes, equalised(list(recipes.values()), sizes), strict=True))
 
 
-def check_recipes(config: RunConfig, kind: str, teacher: PretrainedConfig) -> tuple[str, ...]:
+def check_recipes(config: RunConfig, kind: str, teacher: PretrainedConfig, *, two: bool = False) -> tuple[str, ...]:
     """What a reader should know of the students and recipes asked for, with such a teacher on a task of this kind.
+
+    `two`: student and teacher have tokenizers of their own.
 
     Raises:
         UserError: what cannot be done, with the way out.
@@ -85,7 +90,7 @@ def check_recipes(config: RunConfig, kind: str, teacher: PretrainedConfig) -> tu
         student = planned_student(
             name, teacher, config.shape, start=config.distilling.start, folder=config.distilling.student_from
         )
-        for recipe, stages in chosen_recipes(config, kind, name, student, teacher).items():
+        for recipe, stages in chosen_recipes(config, kind, name, student, teacher, two=two).items():
             notes |= dict.fromkeys(check_recipe(recipe, stages, student, teacher))
             found += stages
     _refuse_useless(config, kind, found)

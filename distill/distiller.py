@@ -19,6 +19,7 @@ from distill.nearest import NearestLayers
 from distill.outputs import Features, features
 from distill.projections import width
 from distill.schedules import progress_of, value_at
+from distill.spans import teachers_view
 from distill.stages import Stage
 from distill.terms import TERMS, Link
 from teacher.attention import use_training_attention
@@ -43,7 +44,7 @@ class Distiller(Objective):
         voices: of these teachers.
         labeled: (n,) bool, which of them have labels; None: all.
         answered: (n,) bool, which of them the teacher has answers to; None: all.
-        lengths: (n,) pieces of each of them; None: all alike.
+        lengths: (n,) pieces of each of them, or spans where two tokenizers read them; None: all alike.
         entries: (n,) what the task's losses are means over of each of them; None: one each.
         stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.
@@ -162,10 +163,11 @@ class Distiller(Objective):
         stage = self._stage
         if not stage.needs("teacher"):
             return Features(logits=torch.empty(0), hidden=(), attention=())
+        view = teachers_view(batch)
         logits = None if self._teacher_logits is None else self._teacher_logits[batch["index"]]
         if self._stored is not None:
             kept = torch.empty(0) if logits is None else logits
-            return self._stored.features(batch["index"].tolist(), batch["input_ids"].shape[1], kept)
+            return self._stored.features(batch["index"].tolist(), view["input_ids"].shape[1], kept)
         if not stage.layered and logits is not None:
             return Features(logits=logits, hidden=(), attention=())
         teacher = self._teacher[0]
@@ -173,7 +175,7 @@ class Distiller(Objective):
             raise RuntimeError("the teacher must be there and in evaluation mode at every step")
         # no_grad and not inference_mode: the losses keep the teacher's tensors for the student's backward pass.
         with torch.no_grad():
-            seen = features(teacher, batch, hidden=stage.needs("hidden"), attention=stage.needs("attention"))
+            seen = features(teacher, view, hidden=stage.needs("hidden"), attention=stage.needs("attention"))
         return seen if logits is None else dataclasses.replace(seen, logits=logits)
 
 

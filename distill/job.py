@@ -33,6 +33,8 @@ class Shared:
     """Set of examples without labels to its folder."""
     pretrained: str | None
     """The teacher before fine-tuning; None where there is none."""
+    student_tokenizer: str | None = None
+    """Folder or hub id of the students' tokenizer; None: they read as the teacher does."""
     text: str
     """General text: "task", "pydocs", a file, a folder or hub:ID."""
     text_length: int

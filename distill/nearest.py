@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from distill.layers import rising
 from distill.losses import hidden_mse
 from distill.outputs import features
+from distill.spans import paired, teachers_view
 
 Project = Callable[[Tensor, int], Tensor]
 """States of a student layer, and which, to the teacher's width."""
@@ -56,13 +57,13 @@ def layer_costs(
     tokens = 0
     for batch in batches:
         batch = {name: tensor.to(student.device) for name, tensor in batch.items()}
-        valid = batch["attention_mask"].bool()
-        own, others = (features(model, batch, hidden=True, attention=False).hidden for model in (student, teacher))
-        count = int(valid.sum())
+        own = features(student, batch, hidden=True, attention=False).hidden
+        others = features(teacher, teachers_view(batch), hidden=True, attention=False).hidden
+        count = int(paired(own[0], others[0], batch)[2].sum())
         for row, state in enumerate(own[1:]):
             projected = project(state, row + 1)
             for column, other in enumerate(others[1:]):
-                total[row, column] += count * float(hidden_mse(projected, other, valid))
+                total[row, column] += count * float(hidden_mse(*paired(projected, other, batch)))
         tokens += count
     student.train(was_training)
     return total / max(1, tokens)

@@ -9,7 +9,6 @@ from distill.job import Job
 from distill.recipes import twin_recipe
 from distill.shapes import check_positions, planned_student
 from distill.stages import filled, steps_of
-from students.general import check_same_pieces
 from students.presets import StudentConfig
 from teacher.finetune import Teacher
 
@@ -18,7 +17,6 @@ def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig
     """Every student in the shape that its teacher gives it, or that it has in the folder it starts from."""
     start, folder = config.distilling.start, config.distilling.student_from
     if folder is not None:
-        check_same_pieces(folder, teacher.prepared.tokenizer)
         check_positions(folder, teacher.prepared.max_length)
     return {
         name: planned_student(name, teacher.model.config, config.shape, start=start, folder=folder)
@@ -27,15 +25,24 @@ def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig
 
 
 def plan(
-    config: RunConfig, teacher: Teacher, students: Mapping[str, StudentConfig], sizes: Mapping[str, int], run: Path
+    config: RunConfig,
+    teacher: Teacher,
+    students: Mapping[str, StudentConfig],
+    sizes: Mapping[str, int],
+    run: Path,
+    *,
+    two: bool = False,
 ) -> list[Job]:
-    """Every student by every recipe, its twin without distillation, every seed; `sizes`: set to its examples."""
+    """Every student by every recipe, its twin without distillation, every seed.
+
+    `sizes`: set to its examples. `two`: students and teacher have tokenizers of their own.
+    """
     jobs: list[Job] = []
     kind, lengths = teacher.prepared.task.kind, teacher.prepared.splits["train"].lengths
     for name, student in students.items():
         chosen = {
             recipe: tuple(filled(stage, lengths) for stage in stages)
-            for recipe, stages in chosen_recipes(config, kind, name, student, teacher.model.config).items()
+            for recipe, stages in chosen_recipes(config, kind, name, student, teacher.model.config, two=two).items()
         }
         several, equal = len(chosen) > 1, len(chosen) > 1 and not config.distilling.ablate
         recipes = on_equal_steps(chosen, sizes) if equal else chosen

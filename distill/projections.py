@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from distill.outputs import features
+from distill.spans import paired, teachers_view
 
 
 def width(model: PreTrainedModel) -> int:
@@ -35,12 +36,12 @@ def fitted_projection(
     was_training = student.training
     student.eval()
     for batch in batches:
-        valid = batch["attention_mask"].bool()
         own = features(student, batch, hidden=True, attention=False).hidden
-        others = features(teacher, batch, hidden=True, attention=False).hidden
+        others = features(teacher, teachers_view(batch), hidden=True, attention=False).hidden
         for place, (state, layer) in enumerate(zip(own, (0, *layers), strict=True)):
-            inputs[place].append(state[valid].double())
-            targets[place].append(others[layer][valid].double())
+            mine, theirs, valid = paired(state, others[layer], batch)
+            inputs[place].append(mine[valid].double())
+            targets[place].append(theirs[valid].double())
     student.train(was_training)
     maps = [ridge_map(torch.cat(x), torch.cat(y)) for x, y in zip(inputs, targets, strict=True)] if not shared else []
     return nn.ModuleList(maps) if maps else ridge_map(_joined(inputs), _joined(targets))

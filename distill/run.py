@@ -23,6 +23,7 @@ from distill.summary import closing_table
 from distill.teacher_outputs import TeacherOutputs
 from distill.transfer import TransferInputs, digests, read_inputs, set_sizes, transfer_sets
 from distill.transfer_sets import TransferSet
+from distill.two_tokenizers import reader_notes, students_reader
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
 from teacher.data import BUILT_IN, TaskData, describe
@@ -30,7 +31,7 @@ from teacher.difference import majority
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop_config import resolve_precision
 from teacher.ranks import refuse_several
-from teacher.scratch import encoder_for, expected_config
+from teacher.scratch import encoder_for, expected_config, expected_tokenizer
 from teacher.tasks import task_for
 
 EXAMPLES = """
@@ -52,7 +53,8 @@ def main(config: RunConfig) -> None:
     check_place(config.reports)
     data = config.data.load()
     # What cannot be done is said before a folder is made and minutes go into a teacher.
-    notes = check_recipes(config, data.kind, expected_config(config.teacher))
+    reader = students_reader(config, expected_tokenizer(config.teacher))
+    notes = check_recipes(config, data.kind, expected_config(config.teacher), two=reader is not None)
     inputs = read_inputs(config, data)
     notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
     run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config)})
@@ -63,13 +65,16 @@ def main(config: RunConfig) -> None:
         try:
             teacher, pretrained = make_teacher(config, data, inputs.outputs)
             students = students_for(config, teacher)
+            reader = students_reader(config, teacher.prepared.tokenizer)
         except UserError:
             drop_if_unused(run)
             raise
         notes += check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
-        jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run)
+        jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run, two=reader is not None)
+        notes += reader_notes(reader, teacher.prepared.tokenizer)
         shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run)
+        shared = dataclasses.replace(shared, student_tokenizer=None if reader is None else reader.place)
         kept = insides(teacher, jobs, run, gigabytes=config.distilling.cache_gb, bf16=precision == "bf16")
         shared = dataclasses.replace(shared, insides=kept)
         if config.distilling.equal == "time":
@@ -105,7 +110,7 @@ def shared_by_all(
         pretrained=pretrained,
         text=general_text(config),
         text_length=config.distilling.text_length,
-        max_length=config.data.max_length,
+        max_length=teacher.prepared.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
         gradient_norms=config.distilling.gradient_norms,

@@ -13,6 +13,7 @@ from distill import losses
 from distill.committee import Voice
 from distill.outputs import Features
 from distill.soft import FORMS
+from distill.spans import paired
 from teacher.prepare import to_length
 from teacher.tasks.base import Task
 
@@ -77,6 +78,9 @@ class Term:
     over: Literal["examples", "entries", "pieces", "pairs"] = "examples"
     """What it is a mean over: the examples of a batch, what the task's loss counts of them (see Task.weights), their
     pieces, or all pairs of pieces of one example."""
+    unit: Literal["examples", "spans", "pieces"] = "examples"
+    """The smallest part of a text that student and teacher must cut alike; spans are what two tokenizers have in
+    common."""
     rows: str | None = None
     """The (b,) bool entry of a batch that says which examples it counts; None, or no such entry: all."""
 
@@ -137,13 +141,12 @@ def _soft_towards(
 
 
 def _embedding(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
-    return [losses.hidden_mse(link.project(student.hidden[0], 0), teacher.hidden[0], batch["attention_mask"].bool())]
+    return [losses.hidden_mse(*paired(link.project(student.hidden[0], 0), teacher.hidden[0], batch))]
 
 
 def _hidden(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
-    valid = batch["attention_mask"].bool()
     return [
-        losses.hidden_mse(link.project(student.hidden[own], own), teacher.hidden[layer], valid)
+        losses.hidden_mse(*paired(link.project(student.hidden[own], own), teacher.hidden[layer], batch))
         for own, layer in enumerate(link.layers, start=1)
     ]
 
@@ -176,19 +179,19 @@ def _pkd(student: Features, teacher: Features, batch: Mapping[str, Tensor], link
 def _cosine(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
     last = len(student.hidden) - 1
     state = link.project(student.hidden[last], last)
-    return [losses.hidden_cosine(state, teacher.hidden[-1], batch["attention_mask"].bool())]
+    return [losses.hidden_cosine(*paired(state, teacher.hidden[-1], batch))]
 
 
 TERMS: dict[str, Term] = {
     "hard": Term(compute=_hard, teacher=False, rows="labeled", over="entries"),
     "soft": Term(compute=_soft, rows="answered", over="entries"),
-    "embedding": Term(compute=_embedding, over="pieces", hidden=True),
-    "hidden": Term(compute=_hidden, parts=_each, over="pieces", hidden=True, mapped=True),
-    "attention": Term(compute=_attention, parts=_each, over="pairs", attention=True, mapped=True),
-    "attention_kl": Term(compute=_attention_kl, parts=_each, over="pieces", attention=True, mapped=True),
-    "relations": Term(compute=_relations, parts=_relation, over="pieces", attention=True),
+    "embedding": Term(compute=_embedding, over="pieces", unit="spans", hidden=True),
+    "hidden": Term(compute=_hidden, parts=_each, over="pieces", unit="spans", hidden=True, mapped=True),
+    "attention": Term(compute=_attention, parts=_each, over="pairs", unit="pieces", attention=True, mapped=True),
+    "attention_kl": Term(compute=_attention_kl, parts=_each, over="pieces", unit="pieces", attention=True, mapped=True),
+    "relations": Term(compute=_relations, parts=_relation, over="pieces", unit="pieces", attention=True),
     "pkd": Term(compute=_pkd, parts=_inner, hidden=True, mapped=True),
-    "cosine": Term(compute=_cosine, over="pieces", hidden=True),
+    "cosine": Term(compute=_cosine, over="pieces", unit="spans", hidden=True),
 }
 
 

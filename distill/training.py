@@ -17,27 +17,25 @@ from distill.distiller import Distiller, without_dropout
 from distill.job import Job, Shared
 from distill.journal import Journal
 from distill.layers import layer_map
-from distill.mixture import MixedBatches, mixed_batches, mixture
+from distill.mixture import MixedBatches
 from distill.precompute import looked_at, storable
 from distill.projections import fitted_projection, width
+from distill.reading import source_of_weights
+from distill.stage_batches import StageBatches, stage_batches
 from distill.stages import Stage
-from distill.text import MOST_DOCUMENTS, documents_for, pieces, text_batches
 from distill.transfer_sets import with_sets
+from distill.two_tokenizers import tokenizer_at
 from students.activations import gather_activations
 from students.albert import sharing_note
 from students.build import build_student
-from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
 from teacher.head import standardised_head
 from teacher.loop import Outcome, train
 from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.rows import only_rows
-from teacher.sources import load_for_task
+from teacher.sources import Loaded, load_for_task
 from teacher.tasks import task_for
-
-SPLITS = {"labeled": "train"}
-"""Set of examples to the split that holds it, where that has another name."""
 
 
 def run_job(job: Job, shared: Shared) -> None:
@@ -46,17 +44,20 @@ def run_job(job: Job, shared: Shared) -> None:
         return
     task = task_for(shared.data)
     teacher = load_for_task(shared.teacher, task, seed=0)
-    prepared = prepare(task, teacher.tokenizer, shared.max_length)
-    student = _first_weights(job, teacher.model, prepared)
+    tokenizer = teacher.tokenizer
+    if shared.student_tokenizer is not None:
+        tokenizer = tokenizer_at(shared.student_tokenizer, "--student-tokenizer")
+    prepared = prepare(task, tokenizer, shared.max_length)
+    student = _first_weights(job, teacher, prepared)
     wanted = {name for stage in job.stages for name in stage.sets if name in shared.sets}
     prepared = with_sets(prepared, {name: shared.sets[name] for name in sorted(wanted)})
     for stage in job.stages:
-        _run_stage(stage, job, student, teacher.model, prepared, shared)
+        _run_stage(stage, job, student, teacher, prepared, shared)
     logits = predict_logits(student, prepared, "evaluate")
     value = prepared.metrics(logits, "evaluate")[task.data.metric]
     save(
         student,
-        teacher.tokenizer,
+        tokenizer,
         job.model_folder,
         replace=True,
         card=CardText(
@@ -78,8 +79,11 @@ def _describe(job: Job) -> str:
     return " ".join(filter(None, (*(stage.words for stage in job.stages), sharing_note(job.student))))
 
 
-def _first_weights(job: Job, teacher: PreTrainedModel, prepared: Prepared) -> PreTrainedModel:
+def _first_weights(job: Job, loaded: Loaded, prepared: Prepared) -> PreTrainedModel:
     """The student before training; what it is cut or factorised by is seen on the first training texts."""
+    teacher = loaded.model
+    if prepared.tokenizer is not loaded.tokenizer:
+        teacher = source_of_weights(teacher, loaded.tokenizer, prepared)
     activations = gather_activations(teacher, _sample(prepared, 8)) if job.student.start in ("prune", "svd") else None
     return build_student(job.student, teacher, seed=job.seed, activations=activations, length=prepared.max_length)
 
@@ -92,19 +96,20 @@ def _sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
 
 
 def _run_stage(
-    stage: Stage, job: Job, student: PreTrainedModel, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared
+    stage: Stage, job: Job, student: PreTrainedModel, finetuned: Loaded, prepared: Prepared, shared: Shared
 ) -> None:
     """Train `student` in place, or load what the finished stage left."""
     folder = job.folder / stage.name
     if (folder / "stage.json").is_file():
         _load(student, folder)
         return
-    teacher = _teacher_of(stage, finetuned, prepared, shared)
-    batches, ids = _batches(stage, job, prepared, shared)
-    distiller = _distiller(stage, student, teacher, prepared, batches, shared, folder)
+    teacher = _teacher_of(stage, finetuned.model, prepared, shared)
+    found = stage_batches(stage, job, prepared, finetuned.tokenizer, shared)
+    batches = found.batches
+    distiller = _distiller(stage, student, teacher, prepared, found, shared, folder)
     precision = resolve_precision(shared.precision)
     undropped = contextlib.nullcontext() if stage.dropout else without_dropout(student)
-    with only_rows(student, ids), undropped, standardised_head(student, prepared.task):
+    with only_rows(student, found.ids), undropped, standardised_head(student, prepared.task):
         outcome = train(
             distiller,
             batches,
@@ -126,25 +131,28 @@ def _distiller(
     student: PreTrainedModel,
     teacher: PreTrainedModel,
     prepared: Prepared,
-    batches: Batches,
+    found: StageBatches,
     shared: Shared,
     folder: Path,
 ) -> Distiller:
     """What the stage trains; `folder` is the stage's."""
+    batches = found.batches
     logits = _teacher_logits(stage.sets, shared) if "soft" in stage.losses else None
     return Distiller(
         student,
         teacher if stage.layered else None,
         stage,
         prepared.task,
-        projection=_projection(stage, student, teacher, prepared) if stage.needs("hidden") else torch.nn.Identity(),
+        projection=_projection(stage, student, teacher, prepared, found)
+        if stage.needs("hidden")
+        else torch.nn.Identity(),
         teacher_logits=logits,
         voices=shared.voices,
         labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
         answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
-        lengths=batches.lengths,
+        lengths=found.lengths,
         entries=_entries(stage, batches, prepared),
-        sample=_first(batches, 4) if stage.layers == "nearest" else (),
+        sample=found.first(4) if stage.layers == "nearest" else (),
         stored=_stored(stage, student, teacher, shared),
         journal=Journal(folder),
         norms=shared.gradient_norms,
@@ -183,35 +191,13 @@ def _teacher_of(stage: Stage, finetuned: PreTrainedModel, prepared: Prepared, sh
 
 
 def _projection(
-    stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, prepared: Prepared
+    stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, prepared: Prepared, found: StageBatches
 ) -> torch.nn.Module:
     if width(student) == width(teacher):
         return torch.nn.Identity()
     layers = layer_map(stage.layers, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
-    return fitted_projection(student, teacher, _sample(prepared, 8), layers, shared=stage.projection == "shared")
-
-
-def _first(batches: Batches, count: int) -> list[dict[str, torch.Tensor]]:
-    """The first examples of a stage in `count` batches of 32."""
-    rows = range(min(len(batches.lengths), 32 * count))
-    return [batches.collate(rows[start : start + 32], 0) for start in range(0, len(rows), 32)]
-
-
-def _batches(stage: Stage, job: Job, prepared: Prepared, shared: Shared) -> tuple[Batches, torch.Tensor]:
-    """The stage's batches, and the piece ids that occur in them."""
-    if stage.data == "train":
-        batches = prepared.batches("train", stage.batch_size, job.seed, tokens=stage.tokens)
-        return batches, prepared.occurring("train", "select")
-    if stage.sets:
-        splits = {name: SPLITS.get(name, name) for name in stage.sets}
-        mixed = mixture({name: prepared.splits[split] for name, split in splits.items()}, stage.mix)
-        batches = mixed_batches(mixed, prepared.task, prepared.pad, batch_size=stage.batch_size, seed=job.seed)
-        return batches, prepared.occurring(*splits.values(), "select")
-    wanted = stage.steps * stage.batch_size if stage.steps else None
-    documents = documents_for(shared.text, shared.data, wanted or MOST_DOCUMENTS)
-    sequences = pieces(documents, prepared.tokenizer, shared.text_length)[:wanted]
-    ids = torch.from_numpy(np.unique(np.concatenate([*sequences, [prepared.pad]])))
-    return text_batches(sequences, prepared.pad, batch_size=stage.batch_size, seed=job.seed), ids
+    sample = found.first(8) if found.second else _sample(prepared, 8)
+    return fitted_projection(student, teacher, sample, layers, shared=stage.projection == "shared")
 
 
 def _finish(student: PreTrainedModel, outcome: Outcome, folder: Path, *, examples: int) -> None:

@@ -16,6 +16,7 @@ from distill.config import RunConfig
 from distill.proposals import MaskedModel, load_masked_model
 from distill.teacher_outputs import TeacherOutputs, read_outputs
 from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, weights_digest, write_set
+from distill.two_tokenizers import tokenizer_files
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
 from teacher.data import Example, TaskData
@@ -193,9 +194,13 @@ def digests(config: RunConfig) -> dict[str, str]:
         "--student-from": [config.distilling.student_from],
     }
     folders = {flag: [str(name) for name in names if name and Path(name).is_dir()] for flag, names in models.items()}
-    return {flag: file_digest(path) for flag, path in files.items() if path is not None} | {
+    found = {flag: file_digest(path) for flag, path in files.items() if path is not None} | {
         flag: key_of([weights_digest(resolve(name)) for name in names]) for flag, names in folders.items() if names
     }
+    reader = config.distilling.student_tokenizer
+    if reader is not None and Path(reader).is_dir():
+        found["--student-tokenizer"] = key_of([file_digest(file) for file in tokenizer_files(reader)])
+    return found
 
 
 def set_sizes(prepared: Prepared, sets: Mapping[str, TransferSet]) -> dict[str, int]:

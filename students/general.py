@@ -4,16 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoTokenizer,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.words import first_line
 from students.presets import STARTS, StudentConfig
@@ -93,25 +85,3 @@ def fill_from_folder(student: PreTrainedModel, folder: str) -> None:
     for name, parameter in student.base_model.named_parameters():
         if name not in missing:
             parameter.copy_(weights[name])
-
-
-def check_same_pieces(folder: Path | str, teacher: PreTrainedTokenizerBase) -> None:
-    """Raise UserError unless the tokenizer in `folder` gives every piece the number that the teacher's gives it.
-
-    So its rows of the table of pieces mean what the teacher's do.
-    """
-    if not any((Path(folder) / name).is_file() for name in TOKENIZER):
-        raise UserError(f"--student-from {folder} has no tokenizer: one of {', '.join(TOKENIZER)} was expected in it")
-    try:
-        ours = AutoTokenizer.from_pretrained(folder, local_files_only=True).get_vocab()
-    except Exception as error:  # the tokenizers library's errors have no common base
-        raise UserError(f"--student-from {folder}: its tokenizer cannot be read ({first_line(error)})") from error
-    theirs = teacher.get_vocab()
-    odd = [piece for piece, number in theirs.items() if ours.get(piece) != number]
-    odd += [piece for piece in ours if piece not in theirs]
-    if odd:
-        raise UserError(
-            f"--student-from {folder}: its tokenizer differs from the teacher's in {len(odd):,} pieces, such as "
-            f"{odd[0]!r} ({ours.get(odd[0])} here, {theirs.get(odd[0])} there): take the teacher that it was distilled "
-            "from, or distil another with python -m distill.general --teacher"
-        )

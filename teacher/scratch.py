@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from common.progress import say
 from teacher.hub import offline_if_unreachable
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
-from teacher.sources import minilm_folder, read_config, resolve
+from teacher.sources import minilm_folder, read_config, resolve, tokenizer_in
 from teacher.tokenizer import LARGEST
 
 SIZE = "mini"
@@ -54,3 +54,20 @@ def expected_config(source: str) -> PretrainedConfig:
         return read_config(where)
     with offline_if_unreachable():
         return read_config(where)
+
+
+def expected_tokenizer(source: str) -> PreTrainedTokenizerBase | None:
+    """The tokenizer that `encoder_for(source)` will have; None for one that is pretrained from nothing.
+
+    Raises:
+        UserError: no such folder, no tokenizer in it, or the hub cannot give it.
+    """
+    if source == "auto":
+        source = "minilm" if minilm_folder() is not None else "scratch"
+    if source == "scratch":
+        return None
+    where = resolve(source)
+    if Path(where).is_dir():
+        return tokenizer_in(where)
+    with offline_if_unreachable():
+        return tokenizer_in(where)

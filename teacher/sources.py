@@ -144,15 +144,20 @@ def _read_model(where: str, kind: str, **head: object) -> tuple[PreTrainedModel,
         raise UserError(explain(where, error)) from error
 
 
-def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBase:
-    """The tokenizer beside a model; raises UserError where there is none, or one of more pieces than the model has."""
+def tokenizer_in(where: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or hub id; raises UserError where there is none that can be read."""
     # Without its files AutoTokenizer makes up a vocabulary of the special pieces alone.
     if Path(where).is_dir() and not any((Path(where) / name).is_file() for name in TOKENIZER):
         raise UserError(f"{where} has no tokenizer: one of {', '.join(TOKENIZER)} was expected beside the weights")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(where)
+        return AutoTokenizer.from_pretrained(where)
     except Exception as error:  # the tokenizers library's errors have no common base
         raise UserError(explain(where, error)) from error
+
+
+def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    """The tokenizer beside a model; raises UserError where there is none, or one of more pieces than the model has."""
+    tokenizer = tokenizer_in(where)
     rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
     if len(tokenizer) > rows:
         raise UserError(

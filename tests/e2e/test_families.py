@@ -86,3 +86,48 @@ def test_a_student_is_distilled_on_text_from_a_roberta(tmp_path: Path, reviews: 
         "--max-length",
         32,
     )
+
+
+def test_students_have_a_tokenizer_of_their_own(tmp_path: Path, reviews: Path, tiny_tokenizer) -> None:
+    teacher = _encoder("roberta", tmp_path / "teacher")
+    tiny_tokenizer.save_pretrained(tmp_path / "pieces")
+    text = ["--text", "task", "--loss-weights", "attention=0"]
+    options = ["--student", "tiny", "--student-tokenizer", tmp_path / "pieces", "--no-twins", *text]
+    _run(tmp_path, *quick(tmp_path, reviews, teacher, *options))
+    folder = tmp_path / "runs" / "reviews-tiny"
+    record = Record.load(folder / "record.json")
+    assert any("Students read texts in the" in note for note in record.notes)
+    assert [stage.name for stage in record.model("tiny").stages] == ["general", "intermediate", "prediction"]
+    assert record.model("tiny").layer_distances == ()
+    where = folder / "tiny" / "seed-0" / "model"
+    tokenizer = AutoTokenizer.from_pretrained(where)
+    assert tokenizer.get_vocab() == tiny_tokenizer.get_vocab()
+    assert AutoModelForSequenceClassification.from_pretrained(where).config.vocab_size == len(tiny_tokenizer)
+    # Its own folder has a vocabulary that is not the teacher's either, and all losses on hidden states.
+    more = ["--student", "tiny", "--student-from", where, "--no-twins", "--recipe", "pkd,distil", "--name", "again"]
+    _run(tmp_path, *quick(tmp_path, reviews, teacher, *more, "--budget", "0.2"))
+    assert any("Students read texts in the" in note for note in Record.load(tmp_path / "runs/again/record.json").notes)
+
+
+@pytest.mark.parametrize(("recipe", "loss"), [("tiny", "attention"), ("minilmv2", "relations")])
+def test_losses_between_pieces_are_refused_with_two_tokenizers(
+    recipe: str, loss: str, tmp_path: Path, reviews: Path, tiny_tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher = _encoder("roberta", tmp_path / "teacher")
+    tiny_tokenizer.save_pretrained(tmp_path / "pieces")
+    options = ["--student", "tiny", "--student-tokenizer", tmp_path / "pieces", "--recipe", recipe]
+    arguments = [str(option) for option in quick(tmp_path, reviews, teacher, *options)]
+    assert run_command(main, RunConfig, arguments=arguments) == 2
+    said = capsys.readouterr().err
+    assert f"the loss {loss} cannot be had with two tokenizers" in said
+    assert f"--loss-weights {loss}=0" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_teachers_own_tokenizer_is_no_second_one(tmp_path: Path, reviews: Path) -> None:
+    teacher = _encoder("roberta", tmp_path / "teacher")
+    options = ["--student", "tiny", "--student-tokenizer", teacher, "--no-twins", "--budget", "0.2"]
+    _run(tmp_path, *quick(tmp_path, reviews, teacher, *options))
+    record = Record.load(tmp_path / "runs" / "reviews-tiny" / "record.json")
+    assert not any("Students read" in note for note in record.notes)
+    assert record.model("tiny").layer_distances

