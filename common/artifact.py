@@ -39,8 +39,11 @@ def save(
     card: CardText,
     replace: bool = False,
     files: Mapping[str, str] | None = None,
+    max_length: int | None = None,
 ) -> None:
     """Write the model folder: complete, or not at all. `files` are further text files, by name.
+
+    `max_length` is that of the task, in pieces: the tokenizer's file says it to whoever predicts with the model.
 
     A model folder that was saved before is replaced with `replace`; a folder with anything else in it never is.
 
@@ -51,6 +54,10 @@ def save(
     with new_folder(folder) as target:
         model.save_pretrained(target, state_dict=state_to_save(model), max_shard_size="1000GB")
         _fill_labels(target / CONFIG, model.config)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if max_length is not None and backend is not None:
+            # Else the file says how long a text of the last tokenising was, which may have been general text.
+            backend.enable_truncation(max_length)
         tokenizer.save_pretrained(target)
         write_text(target / CARD, card_page(card, model, (target / WEIGHTS).stat().st_size))
         for name, text in (files or {}).items():
