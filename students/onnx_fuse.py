@@ -102,7 +102,8 @@ def _keep_first_position(graph: Graph) -> None:
         for node in narrow.values():
             for place, name in enumerate(node.input):
                 if name and name not in narrow and not graph.is_weight(name):
-                    node.input[place] = graph.after(name, "Gather", [name, first], axis=1)
+                    graph.after(name, "Gather", [name, first], [f"{name}_first"], axis=1)
+                    node.input[place] = f"{name}_first"
 
 
 def _read_only_by(graph: Graph, pick: NodeProto) -> dict[str, NodeProto]:

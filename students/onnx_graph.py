@@ -70,15 +70,13 @@ class Graph:
         self.nodes[place : place + 1] = new
         self._index()
 
-    def after(self, name: str, kind: str, inputs: list[str], **options: int) -> str:
-        """The output of a node that is put right after the one that computes `name`; made once."""
-        output = f"{name}_{kind.lower()}"
-        if output not in self._producers:
+    def after(self, name: str, kind: str, inputs: list[str], outputs: list[str], **options: int) -> None:
+        """Put a node right after the one that computes `name`, unless its first output is there already."""
+        if outputs[0] not in self._producers:
             producer = self.producer(name)
             place = 0 if producer is None else self._place(producer) + 1
-            self.nodes.insert(place, helper.make_node(kind, inputs, [output], **options))
+            self.nodes.insert(place, helper.make_node(kind, inputs, outputs, **options))
             self._index()
-        return output
 
     def redirect(self, name: str, to: str) -> None:
         """Let all nodes that take `name` take `to` instead."""

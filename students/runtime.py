@@ -8,7 +8,7 @@ import numpy as np
 
 from common.errors import UserError
 from common.words import first_line
-from students.onnx_folder import MODEL, TOKENIZER, need, read_info
+from students.onnx_folder import MODEL, TOKENIZER, OnnxInfo, need, read_info
 
 
 class OnnxModel:
@@ -23,24 +23,37 @@ class OnnxModel:
         Raises:
             UserError: onnxruntime is missing, or the folder's files are missing or damaged.
         """
-        need("onnxruntime")
-        self.folder, self.threads = Path(folder), threads
+        self.folder = Path(folder)
+        self.name = str(folder)
         self.info = read_info(self.folder)
         self.session = session(self.folder / MODEL, threads=threads, providers=self.info.providers)
 
-    def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Every output by name."""
+    @classmethod
+    def of(cls, model: bytes, info: OnnxInfo, *, folder: Path = Path(), threads: int = 1) -> "OnnxModel":
+        """A model that is not in a folder yet; `folder` has its tokenizer."""
+        new = cls.__new__(cls)
+        new.folder, new.name, new.info = folder, "the model", info
+        new.session = session(model, threads=threads, providers=info.providers)
+        return new
+
+    def run(self, batch: Mapping[str, np.ndarray], *, outputs: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """Outputs by name, the model's own if None.
+
+        Raises:
+            UserError: an input is missing, or a text too long.
+        """
         missing = [name for name in self.info.inputs if name not in batch]
         if missing:
-            raise UserError(f"{self.folder} takes {', '.join(self.info.inputs)}: {', '.join(missing)} is missing")
+            raise UserError(f"{self.name} takes {', '.join(self.info.inputs)}: {', '.join(missing)} is missing")
         length = batch["input_ids"].shape[1]
         if length > self.info.max_length:
             raise UserError(
-                f"{self.folder} takes texts of {self.info.max_length} pieces, and this one has {length}: truncate it, "
+                f"{self.name} takes texts of {self.info.max_length} pieces, and this one has {length}: truncate it, "
                 "or export with a greater max_length"
             )
         inputs = {name: np.ascontiguousarray(batch[name], dtype=np.int64) for name in self.info.inputs}
-        return dict(zip(self.info.outputs, self.session.run(list(self.info.outputs), inputs), strict=True))
+        names = list(self.info.outputs if outputs is None else outputs)
+        return dict(zip(names, self.session.run(names, inputs), strict=True))
 
     def logits(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """The first output: (batch, labels) for texts, (batch, length, labels) for pieces."""
