@@ -24,6 +24,7 @@ from distill.predict_input import Reading, Text, read_texts
 from distill.predict_lines import Faults, Lines, open_lines
 from distill.predict_models import find_model
 from distill.predictor import chunks, length_batches
+from students.export import export_onnx
 from teacher.decoding import Oddities
 
 CARD = CardText(title="t", description="d", task="t")
@@ -312,3 +313,27 @@ def test_an_existing_file_is_left_as_it_is(tmp_path: Path) -> None:
     for wrong in ({"top": 0}, {"threshold": 1.5}):
         with pytest.raises(UserError, match="expected"):
             Answering(**wrong)
+
+
+def test_an_exported_model_answers_as_its_torch_folder_does(
+    tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+) -> None:
+    model = tiny_bert(labels=3, problem_type="single_label_classification")
+    save(model, tiny_tokenizer, tmp_path / "model", card=CARD, max_length=32)
+    export_onnx(model, tiny_tokenizer, tmp_path / "onnx", max_length=32)
+    export_onnx(model, tiny_tokenizer, tmp_path / "single", max_length=32, pairs=False)
+    rows = [f'{{"text1": "{"good film " * count}", "text2": "bad"}}' for count in (1, 30, 4, 9, 2)]
+    path = written(tmp_path, "p.jsonl", "\n".join(rows))
+    answers = {}
+    for kind in ("model", "onnx"):
+        out = tmp_path / f"{kind}.jsonl"
+        running = Running(batch_size=2, threads=1 if kind == "model" else 3)
+        predict(PredictConfig(model=tmp_path / kind, reading=Reading(file=path), out=out, running=running))
+        answers[kind] = [json.loads(line)["probabilities"] for line in out.read_text().splitlines()]
+    for ours, theirs in zip(*answers.values(), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    for wrong, words in (("single", "exported for single texts"), ("fp", "--precision fp32")):
+        running = Running(precision="fp32" if wrong == "fp" else None)
+        folder = tmp_path / ("onnx" if wrong == "fp" else wrong)
+        with pytest.raises(UserError, match=words):
+            predict(PredictConfig(model=folder, text=("good",), pair="film", running=running))
