@@ -14,11 +14,13 @@ from common.errors import UserError
 from common.hardware import usable_cores
 from common.progress import Progress, say, say_on_stderr
 from common.words import counted
-from distill.predict_heads import Answering, head_for
-from distill.predict_input import Reading, Text, read_texts, source_name
+from distill.predict_answers import Answering
+from distill.predict_heads import head_for
+from distill.predict_input import read_texts, source_name
 from distill.predict_lines import Faults, count_lines, open_lines
 from distill.predict_models import Precision, load_model
 from distill.predict_output import check_out, open_output
+from distill.predict_texts import Reading, Text
 from distill.predictor import Predictor, chunks
 from teacher.decoding import Oddities
 from teacher.local import nearest_files

@@ -12,7 +12,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.progress import say
 from common.words import counted
-from teacher.decoding import LONGEST_LINE, open_text
+from teacher.decoding import LONGEST_LINE, explain_reading, open_text
 
 BLOCK = 2**16
 SHOWN = 100
@@ -101,7 +101,13 @@ def open_lines(path: Path | None, faults: Faults) -> Iterator[Lines]:
         yield Lines(lambda size: os.read(descriptor, size), faults, live=descriptor)
         return
     with open_text(path) as stream:
-        yield Lines(stream.read1, faults)
+
+        def read(size: int) -> bytes:
+            # Not around the whole: what is done with the lines has errors of its own.
+            with explain_reading(path):
+                return stream.read1(size)
+
+        yield Lines(read, faults)
 
 
 def count_lines(path: Path | None) -> int | None:

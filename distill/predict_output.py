@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from common.errors import UserError
 from common.files import explain_full_disk, new_file
-from distill.predict_heads import Head
-from distill.predict_input import Text
+from distill.predict_answers import Head
+from distill.predict_texts import Text
 
 Write = Callable[[Sequence[Text], Sequence[Mapping[str, Any]]], None]
 _SUFFIXES = (".jsonl", ".ndjson", ".csv")

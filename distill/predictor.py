@@ -6,9 +6,9 @@ import numpy as np
 from tokenizers import Encoding
 
 from common.errors import UserError
-from distill.predict_heads import Outputs
-from distill.predict_input import Text
+from distill.predict_answers import Outputs
 from distill.predict_models import Model
+from distill.predict_texts import Text
 
 BATCH_PIECES = 4096
 """Pieces of a batch at most, padding counted, so that long texts take no more memory than short ones."""

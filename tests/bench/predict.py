@@ -19,8 +19,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from distill.predict import PredictConfig, Running, predict
-from distill.predict_input import Reading
 from distill.predict_models import find_model
+from distill.predict_texts import Reading
 
 WORDS = ("the", "a", "film", "plot", "actor", "music", "good", "bad", "funny", "boring", "it", "is", "never", "story")
 

@@ -195,6 +195,16 @@ def test_a_pipe_that_closes_ends_it_quietly(waiting: subprocess.Popen) -> None:
     assert waiting.stderr.read() == b""
 
 
+def test_a_file_piped_to_head(exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("a good film\n" * 20_000)
+    words = shlex.join(command("distill.predict", "--model", exported, "--file", path))
+    line = words + " | head -1; echo ${PIPESTATUS[0]}"
+    result = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    first, code = result.stdout.splitlines()
+    assert (json.loads(first)["line"], code, result.stderr) == (1, "0", "")
+
+
 def test_a_trained_folder_by_torch(
     tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast, tmp_path: Path
 ) -> None:

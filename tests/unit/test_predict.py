@@ -19,10 +19,12 @@ from common.card import CardText
 from common.errors import UserError
 from distill import predict_lines
 from distill.predict import PredictConfig, Running, predict
-from distill.predict_heads import HEADS, Answering, Head, head_for
-from distill.predict_input import Reading, Text, read_texts
+from distill.predict_answers import Answering, Head
+from distill.predict_heads import HEADS, head_for
+from distill.predict_input import read_texts
 from distill.predict_lines import Faults, Lines, open_lines
 from distill.predict_models import find_model
+from distill.predict_texts import Reading, Text
 from distill.predictor import chunks, length_batches
 from students.export import export_onnx
 from teacher.decoding import Oddities
