@@ -70,6 +70,11 @@ def _shown(value: Any) -> str:
 
 
 def objects(sample: list[tuple[int, str]], rest: Iterator[tuple[int, str]], kind: Format, rows: Rows) -> Iterator[Text]:
+    """Texts of jsonl lines, given as (number, line), the first ones as the sample that settles the columns.
+
+    Raises:
+        UserError: no object in the sample, or no clear text column.
+    """
     numbered = [(number, line) for number, line in sample if is_object(line)]
     if not numbered and sample:
         raise UserError(
@@ -103,6 +108,11 @@ def _object(line: str) -> Mapping[str, Any]:
 def separated(
     sample: list[tuple[int, str]], rest: Iterator[tuple[int, str]], kind: Format, rows: Rows
 ) -> Iterator[Text]:
+    """Texts of the rows of a csv or tsv file, given as `objects` takes them.
+
+    Raises:
+        UserError: no row in the sample, or no clear text column.
+    """
     shape = Separated.of([line for _, line in sample], tabs=kind == "tsv")
     seen = [record.fields for record in shape.records(iter(sample)) if not record.fault]
     width = Counter(map(len, seen)).most_common(1)[0][0] if seen else 0
