@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
+from common.pooled import POOLED, PREFIX
 from common.uneven import (
     UnevenBertConfig,
     UnevenBertForSequenceClassification,
@@ -42,6 +43,10 @@ ARCHITECTURES: dict[str, Architecture] = {
             AutoModelForSequenceClassification: UnevenDistilBertForSequenceClassification,
         },
     ),
+    **{
+        PREFIX + name: Architecture(config=model.config_class, models={AutoModelForSequenceClassification: model})
+        for name, model in POOLED.items()
+    },
 }
 """By model_type. Another head for a type is one more entry in its `models`."""
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedModel
 
+from common.architectures import ARCHITECTURES
+
 
 @dataclass(frozen=True, kw_only=True)
 class CardText:
@@ -47,7 +49,7 @@ def card_page(card: CardText, model: PreTrainedModel, size: int) -> str:
         f"- Size: {model.num_parameters():,} parameters, {size / 1e6:.1f} MB",
         "",
         *(["## Quality", "", "| metric | value |", "|---|---|", *quality, ""] if quality else []),
-        USAGE,
+        USAGE.format(first=OWN_TYPE if model.config.model_type in ARCHITECTURES else ""),
     ]
     return "\n".join(lines)
 
@@ -61,10 +63,16 @@ USAGE = """## Use
 
 ```python
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
+{first}
 folder = "path of this folder"
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSequenceClassification.from_pretrained(folder)
 logits = model(**tokenizer(["a text"], return_tensors="pt")).logits
 ```
+"""
+
+OWN_TYPE = """
+from common.architectures import register_architectures  # of Distillery: transformers alone does not know this type
+
+register_architectures()
 """

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError, unknown_name
+from common.pooled import plain_type
 
 
 def flops(model: PreTrainedModel, *, batch: int = 1, length: int = 128) -> int:
@@ -50,11 +51,12 @@ def flops_by_hand(config: PretrainedConfig, *, batch: int = 1, length: int = 128
         UserError: another family.
     """
     inner = {"bert": "intermediate_size", "albert": "intermediate_size", "distilbert": "hidden_dim"}
-    if config.model_type not in inner:
-        raise unknown_name("model type for FLOPs by hand", config.model_type, inner)
-    hidden, feed_forward = config.hidden_size, getattr(config, inner[config.model_type])
+    family = plain_type(config)
+    if family not in inner:
+        raise unknown_name("model type for FLOPs by hand", family, inner)
+    hidden, feed_forward = config.hidden_size, getattr(config, inner[family])
     layer = 2 * length * (4 * hidden**2 + 2 * hidden * feed_forward) + 4 * length**2 * hidden
-    embedding = 2 * length * config.embedding_size * hidden if config.model_type == "albert" else 0
+    embedding = 2 * length * config.embedding_size * hidden if family == "albert" else 0
     head = 2 * hidden**2 + 2 * hidden * config.num_labels
     return batch * (embedding + config.num_hidden_layers * layer + head)
 
@@ -62,7 +64,7 @@ def flops_by_hand(config: PretrainedConfig, *, batch: int = 1, length: int = 128
 def max_length(config: PretrainedConfig) -> int:
     """The longest sequence that the position table takes; RoBERTa's begins after the padding index."""
     positions = int(config.max_position_embeddings)
-    return positions - int(config.pad_token_id) - 1 if config.model_type in ("roberta", "xlm-roberta") else positions
+    return positions - int(config.pad_token_id) - 1 if plain_type(config) in ("roberta", "xlm-roberta") else positions
 
 
 def random_batch(model: PreTrainedModel, *, batch: int, length: int) -> dict[str, torch.Tensor]:

@@ -14,6 +14,7 @@ from transformers import (
 )
 
 from common.errors import UserError, unknown_name
+from common.pooled import POOLED, pooled_configuration, pooling_of
 from students import albert, distilbert, tinybert
 from students.activations import Activations
 from students.general import fill_from_folder, folder_configuration
@@ -67,7 +68,7 @@ def build_student(
 ) -> PreTrainedModel:
     """A ...ForSequenceClassification in evaluation mode, float32, on the CPU.
 
-    Vocabulary, positions, labels and problem type are the teacher's; `head` (num_labels, id2label, label2id,
+    Vocabulary, positions, labels, problem type and pooling are the teacher's; `head` (num_labels, id2label, label2id,
     problem_type) overrides the labels. Weights are random (truncated normal, `seed`), then replaced by the teacher's as
     `config.start` says, or by those in `config.folder`, which then also decides positions and activation. The teacher's
     classifier is taken over only where the labels are its own. The caller's random state is left alone.
@@ -82,8 +83,11 @@ def build_student(
         settings = folder_configuration(config.folder, **labels)
     else:
         settings = family.configuration(config, teacher.config, **labels)
+    model = family.model
+    if pooling_of(teacher.config) != "cls":
+        settings, model = pooled_configuration(settings, pooling_of(teacher.config)), POOLED[config.family]
     with torch.random.fork_rng(devices=[]):
-        student = albert.share(family.model(settings))
+        student = albert.share(model(settings))
     randomise(student, seed=seed, std=teacher.config.initializer_range)
     if config.folder is not None:
         fill_from_folder(student, config.folder)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from transformers import PretrainedConfig
 
 from common.errors import UserError, unknown_name
+from common.pooled import plain_type
 
 STARTS = {
     "bert": ("prune", "random", "general"),
@@ -123,7 +124,7 @@ def evenly_spaced(teacher_layers: int, count: int) -> tuple[int, ...]:
 
 def check_teacher(config: PretrainedConfig) -> None:
     """Raise UserError unless the teacher is a BERT encoder with learned absolute positions."""
-    if config.model_type != "bert":
+    if plain_type(config) != "bert":
         raise UserError(
             f"the teacher's model_type is {config.model_type!r}: students are made from BERT teachers "
             "(model_type 'bert') only, choose another --teacher"

@@ -1,14 +1,14 @@
 """Fine-tune an encoder on a task: `python -m teacher.finetune --task sst2 --model minilm --out DIR`."""
 
 import contextlib
-import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from common.artifact import CardText, save
@@ -21,6 +21,7 @@ from teacher.checkpoint import Checkpoints
 from teacher.data import describe
 from teacher.head import standardised_head
 from teacher.history import read_rows
+from teacher.levels import rate_shares
 from teacher.loop import Outcome, train
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
@@ -42,11 +43,21 @@ EXAMPLES = """
 
 
 class Supervised(Objective):
-    """A model and the task's own loss."""
+    """A model and the task's own loss.
 
-    def __init__(self, model: PreTrainedModel, task: Task) -> None:
+    Args:
+        model: what learns.
+        task: what it learns.
+        rates: parameters to their share of the learning rate, as teacher.levels gives them.
+    """
+
+    def __init__(self, model: PreTrainedModel, task: Task, rates: Mapping[nn.Parameter, float] | None = None) -> None:
         super().__init__()
         self.model, self.task, self.weights = model, task, {"hard": 1.0}
+        self._rates = rates or {}
+
+    def rate_shares(self) -> Mapping[nn.Parameter, float]:
+        return self._rates
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         logits = self.model(**model_inputs(self.model, batch)).logits
@@ -62,13 +73,18 @@ def finetune(
     ids = prepared.occurring("train", "select")
     with training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task):
         return train(
-            Supervised(model, prepared.task),
+            Supervised(model, prepared.task, _rates(model, options)),
             batches,
             config,
             folder,
             label="teacher",
             evaluate=lambda: prepared.score(model, "select", precision),
         )
+
+
+def _rates(model: PreTrainedModel, options: FinetuneOptions) -> dict[nn.Parameter, float]:
+    head = (options.teacher_head_rate or options.teacher_learning_rate) / options.teacher_learning_rate
+    return rate_shares(model, decay=options.teacher_layer_decay, head=head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +118,9 @@ def ready_teacher(
     where = resolve(source)
     key = teacher_key(where, task, options, max_length, precision)
     done = _finished(folder, key)
-    loaded = load_for_task(str(folder / "model") if done else source, task, options.teacher_seed)
+    loaded = load_for_task(
+        str(folder / "model") if done else source, task, options.teacher_seed, pooling=options.teacher_pooling
+    )
     prepared = prepare(task, loaded.tokenizer, min(max_length, loaded.model.config.max_position_embeddings))
     for line in prepared.truncations():
         say(f"  note: {line}")
@@ -189,7 +207,7 @@ def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: i
     parts: list[Any] = [
         identity,
         task.data.fingerprint,
-        dataclasses.asdict(options),
+        options.deciding(),
         max_length,
         resolve_precision(precision),
     ]

@@ -1,9 +1,10 @@
 """Groups of command-line options that several commands share."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from common.errors import UserError
 from teacher.data import TaskData, load_task
@@ -70,6 +71,24 @@ class FinetuneOptions:
     """Stop after so many evaluations (one an epoch) without a better selection metric."""
     teacher_seed: int = 0
     """Draws the new head, dropout and the order of rows."""
+    teacher_layer_decay: float = 1.0
+    """The rate of each layer as a share of that of the layer above it; the head has the full rate, embeddings the
+    lowest. 0.8 to 0.95 are usual."""
+    teacher_head_rate: float | None = None
+    """Peak rate of a new head and its pooler; by default that of all."""
+    teacher_pooling: Literal["cls", "mean", "max"] = "cls"
+    """What the head reads: the state of [CLS], or the mean or maximum of the states of all pieces, [CLS] and [SEP]
+    included. With mean and max the model gets a model type that transformers loads only beside this project."""
+
+    FIRST: ClassVar[int] = 6
+    """Options that a key over all always had; those after them are in it where they are not at their default."""
+
+    def deciding(self) -> dict[str, Any]:
+        """The options by name, without the newer ones that are at their default: what keys are made from."""
+        fields = dataclasses.fields(self)
+        values = {field.name: getattr(self, field.name) for field in fields}
+        newer = {field.name for field in fields[self.FIRST :] if values[field.name] == field.default}
+        return {name: value for name, value in values.items() if name not in newer}
 
     def __post_init__(self) -> None:
         problems = []
@@ -85,5 +104,9 @@ class FinetuneOptions:
             problems.append(f"--teacher-patience {self.teacher_patience}: expected at least 1")
         if self.teacher_seed < 0:
             problems.append(f"--teacher-seed {self.teacher_seed}: expected 0 or more")
+        if not 0 < self.teacher_layer_decay <= 1:
+            problems.append(f"--teacher-layer-decay {self.teacher_layer_decay}: expected above 0 to 1")
+        if self.teacher_head_rate is not None and not 0 < self.teacher_head_rate < math.inf:
+            problems.append(f"--teacher-head-rate {self.teacher_head_rate}: expected a number above 0")
         if problems:
             raise UserError("; ".join(problems))
