@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
-from common.pooled import POOLED, PREFIX
+from common.pooled import POOLED, PREFIX, configuration_class
 from common.uneven import (
     UnevenBertConfig,
     UnevenBertForSequenceClassification,
@@ -44,7 +44,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         },
     ),
     **{
-        PREFIX + name: Architecture(config=model.config_class, models={AutoModelForSequenceClassification: model})
+        PREFIX + name: Architecture(
+            config=configuration_class(model), models={AutoModelForSequenceClassification: model}
+        )
         for name, model in POOLED.items()
     },
 }

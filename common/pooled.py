@@ -4,7 +4,7 @@ The tensors have the names of the plain families, whose classes would load them 
 type of its own a folder is refused by transformers alone.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 from transformers import (
@@ -175,6 +175,11 @@ POOLED: dict[str, type[PreTrainedModel]] = {
 """By the model_type of the plain family."""
 
 
+def configuration_class(model: type[PreTrainedModel]) -> type[PretrainedConfig]:
+    """That of a classifier of POOLED."""
+    return cast(type[PretrainedConfig], model.config_class)
+
+
 def plain_type(config: PretrainedConfig) -> str:
     """The model_type of the family, whatever a classifier of it pools."""
     return str(config.model_type).removeprefix(PREFIX)
@@ -200,6 +205,6 @@ def pooled_configuration(config: PretrainedConfig, pooling: str, **changes: Any)
             f"pooling {pooling!r}: models of the type {config.model_type!r} are pooled by {POOLINGS[0]!r} only; the "
             f"others can be had for {', '.join(POOLED)}"
         )
-    kind: Any = POOLED[plain_type(config)].config_class
+    kind = configuration_class(POOLED[plain_type(config)])
     values = {name: value for name, value in config.to_dict().items() if name != "model_type"}
     return kind.from_dict(values | {"pooling": pooling}, **changes)

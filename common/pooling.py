@@ -73,7 +73,7 @@ class PooledWithoutSegments(Pooled):
     """The same for encoders that take no segments."""
 
     @can_return_tuple
-    def forward(  # type: ignore[override]
+    def forward(
         self: Any,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,

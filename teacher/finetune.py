@@ -18,14 +18,16 @@ from common.files import sole_use, write_json, write_text
 from common.progress import say
 from teacher.attention import training_attention
 from teacher.checkpoint import Checkpoints
+from teacher.class_weights import class_weights, weighted_loss
 from teacher.data import describe
+from teacher.freezing import Unfreezing
 from teacher.head import standardised_head
 from teacher.history import read_rows
-from teacher.levels import rate_shares
 from teacher.loop import Outcome, train
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
 from teacher.options import FinetuneOptions, TaskOptions
+from teacher.practice import check_practice, loop_config, practised, rates, unfreezing
 from teacher.prepare import Prepared, model_inputs, predict_logits, prepare
 from teacher.ranks import from_main, ranks
 from teacher.rows import only_rows
@@ -48,20 +50,38 @@ class Supervised(Objective):
     Args:
         model: what learns.
         task: what it learns.
-        rates: parameters to their share of the learning rate, as teacher.levels gives them.
+        rates: parameters to their share of the learning rate; the others have all of it.
+        unfreezing: which parameters learn when; None: all, from the start.
+        class_weights: (classes,) what an example counts, by its label; None: all the same.
     """
 
-    def __init__(self, model: PreTrainedModel, task: Task, rates: Mapping[nn.Parameter, float] | None = None) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        task: Task,
+        *,
+        rates: Mapping[nn.Parameter, float] | None = None,
+        unfreezing: Unfreezing | None = None,
+        class_weights: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.model, self.task, self.weights = model, task, {"hard": 1.0}
-        self._rates = rates or {}
+        self._rates, self._unfreezing = rates or {}, unfreezing
+        self.class_weights: Tensor | None
+        self.register_buffer("class_weights", class_weights, persistent=False)
 
     def rate_shares(self) -> Mapping[nn.Parameter, float]:
         return self._rates
 
+    def at(self, step: int, total: int) -> None:
+        if self._unfreezing is not None:
+            self._unfreezing.at(step, total)
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        logits = self.model(**model_inputs(self.model, batch)).logits
-        return {"hard": self.task.loss(logits.float(), batch["labels"])}
+        logits = self.model(**model_inputs(self.model, batch)).logits.float()
+        if self.class_weights is None:
+            return {"hard": self.task.loss(logits, batch["labels"])}
+        return {"hard": weighted_loss(logits, batch["labels"], self.class_weights)}
 
 
 def finetune(
@@ -71,20 +91,25 @@ def finetune(
     batches = prepared.batches("train", options.teacher_batch, config.seed, tokens=options.teacher_batch_tokens)
     precision = resolve_precision(config.precision)
     ids = prepared.occurring("train", "select")
-    with training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task):
+    with contextlib.ExitStack() as stack:
+        for change in (training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task)):
+            stack.enter_context(change)
+        stack.enter_context(practised(model, options))
+        objective = Supervised(
+            model,
+            prepared.task,
+            rates=rates(model, options),
+            unfreezing=unfreezing(model, options),
+            class_weights=class_weights(options.teacher_class_weights, prepared),
+        )
         return train(
-            Supervised(model, prepared.task, _rates(model, options)),
+            objective,
             batches,
             config,
             folder,
             label="teacher",
             evaluate=lambda: prepared.score(model, "select", precision),
         )
-
-
-def _rates(model: PreTrainedModel, options: FinetuneOptions) -> dict[nn.Parameter, float]:
-    head = (options.teacher_head_rate or options.teacher_learning_rate) / options.teacher_learning_rate
-    return rate_shares(model, decay=options.teacher_layer_decay, head=head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +140,7 @@ def ready_teacher(
 
     An interrupted fine-tuning in `folder` is gone on with.
     """
+    check_practice(options, task)
     where = resolve(source)
     key = teacher_key(where, task, options, max_length, precision)
     done = _finished(folder, key)
@@ -140,18 +166,6 @@ def ready_teacher(
         )
     config = loop_config(options, precision, checkpoint_every)
     return _train_teacher(loaded, prepared, config, options, folder, source=source, key=key)
-
-
-def loop_config(options: FinetuneOptions, precision: str, checkpoint_every: int) -> LoopConfig:
-    """The loop of a fine-tuning with these options."""
-    return LoopConfig(
-        learning_rate=options.teacher_learning_rate,
-        epochs=options.teacher_epochs,
-        patience=options.teacher_patience,
-        precision=precision,
-        seed=options.teacher_seed,
-        checkpoint_every=checkpoint_every,
-    )
 
 
 def _train_teacher(

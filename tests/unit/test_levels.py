@@ -17,10 +17,11 @@ from transformers import (
 )
 
 from common.errors import UserError
-from teacher.finetune import finetune, loop_config
+from teacher.finetune import finetune
 from teacher.levels import rate_shares
 from teacher.loop import parameter_groups
 from teacher.options import FinetuneOptions
+from teacher.practice import loop_config
 from teacher.prepare import prepare
 from teacher.rows import only_rows
 
