@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedModel
 
+from common.architectures import ARCHITECTURES
 from common.heads import head_of_model
 
 
@@ -49,7 +50,9 @@ def card_page(card: CardText, model: PreTrainedModel, size: int) -> str:
         f"- Size: {model.num_parameters():,} parameters, {size / 1e6:.1f} MB",
         "",
         *(["## Quality", "", "| metric | value |", "|---|---|", *quality, ""] if quality else []),
-        USAGE.format(auto=f"AutoModel{head_of_model(model)}"),
+        USAGE.format(
+            auto=f"AutoModel{head_of_model(model)}", first=OWN_TYPE if model.config.model_type in ARCHITECTURES else ""
+        ),
     ]
     return "\n".join(lines)
 
@@ -69,10 +72,16 @@ or, with transformers alone:
 
 ```python
 from transformers import {auto}, AutoTokenizer
-
+{first}
 folder = "path of this folder"
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = {auto}.from_pretrained(folder)
 logits = model(**tokenizer(["a text"], return_tensors="pt")).logits
 ```
+"""
+
+OWN_TYPE = """
+from common.architectures import register_architectures  # of Distillery: transformers alone does not know this type
+
+register_architectures()
 """

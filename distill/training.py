@@ -28,6 +28,7 @@ from distill.two_tokenizers import tokenizer_at
 from students.activations import gather_activations
 from students.albert import sharing_note
 from students.build import build_student
+from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
 from teacher.head import standardised_head
 from teacher.loop import Outcome, train

@@ -7,9 +7,11 @@ from typing import Any, cast
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
+from common.architectures import register_architectures
 from common.errors import UserError, unknown_name
 from common.families import family_of
 from common.heads import AUTO_CLASSES, head_of_model
+from common.pooled import pooled_configuration, pooling_of
 from students import albert, distilbert, tinybert
 from students.activations import Activations
 from students.embeddings import take_embeddings
@@ -63,7 +65,7 @@ def build_student(
 ) -> PreTrainedModel:
     """A model with the kind of head that the teacher has, in evaluation mode, float32, on the CPU.
 
-    Vocabulary, positions, labels and problem type are the teacher's; `head` (num_labels, id2label, label2id,
+    Vocabulary, positions, labels, problem type and pooling are the teacher's; `head` (num_labels, id2label, label2id,
     problem_type) overrides the labels. Weights are random (truncated normal, `seed`), then replaced by the teacher's as
     `config.start` says, or by those in `config.folder`, which then also decides positions and activation. The teacher's
     classifier is taken over only where the labels are its own. A teacher without a table of positions gives it 512, or
@@ -80,6 +82,8 @@ def build_student(
         settings = folder_configuration(config.folder, **labels)
     else:
         settings = family.configuration(config, shape, **labels)
+    if pooling_of(teacher.config) != "cls":
+        settings = pooled_configuration(settings, pooling_of(teacher.config))
     with torch.random.fork_rng(devices=[]):
         student = albert.share(with_head(settings, head_of_model(teacher)))
     randomise(student, seed=seed, std=shape.initializer_range)
@@ -98,6 +102,7 @@ def with_head(settings: PretrainedConfig, kind: str) -> PreTrainedModel:
     Raises:
         UserError: transformers has no such head for this family.
     """
+    register_architectures()
     try:
         return AUTO_CLASSES[kind].from_config(settings, dtype=torch.float32)
     except ValueError as error:

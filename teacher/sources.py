@@ -16,10 +16,12 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from common.architectures import register_architectures
 from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.heads import AUTO_CLASSES, head_of
 from common.output_layer import is_head, output_layer
+from common.pooled import pooled_configuration
 from common.progress import say
 from common.words import first_line
 from teacher.head import start_in_label_units
@@ -83,27 +85,30 @@ class Loaded:
     """Its head was trained already, and its labels are the task's."""
 
 
-def load_for_task(source: str, task: Task, seed: int) -> Loaded:
-    """The model at `source` with a head for `task`; an encoder gets a new head, drawn from `seed`.
+def load_for_task(source: str, task: Task, seed: int, *, pooling: str = "cls") -> Loaded:
+    """The model at `source` with a head for `task`; an encoder gets a new one, drawn from `seed`, that reads `pooling`.
 
     A classifier's labels are matched with the data's by name, and its outputs reordered to the data's order.
 
     Raises:
-        UserError: not loadable, labels that differ, a classifier whose head was never saved, weights missing.
+        UserError: not loadable, labels that differ, a classifier whose head was never saved, weights missing, a pooling
+            that the family does not have.
     """
     where = resolve(source)
     if Path(where).is_dir():
-        return _load(source, where, task, seed)
+        return _load(source, where, task, seed, pooling)
     say(f"loading {where} from the hub, or from its cache")
     with offline_if_unreachable():
-        return _load(source, where, task, seed)
+        return _load(source, where, task, seed, pooling)
 
 
-def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
+def _load(source: str, where: str, task: Task, seed: int, pooling: str) -> Loaded:
     config = read_config(where)
     finetuned = head_of(config.architectures) == task.head_kind
     order = _label_order(config, task, source) if finetuned else None
     head = task.head() if order is None else {}
+    if pooling != "cls" and not finetuned:
+        head = {"config": pooled_configuration(config, pooling, **head)}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, info = _read_model(where, task.head_kind, **head)
@@ -129,6 +134,7 @@ def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
 
 def read_config(where: str) -> PretrainedConfig:
     """The configuration of a model folder or hub id; raises UserError."""
+    register_architectures()
     try:
         return AutoConfig.from_pretrained(where)
     except (OSError, ValueError) as error:
