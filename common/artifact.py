@@ -21,6 +21,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from common.architectures import register_architectures
 from common.card import CardText, card_page, label_names
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
@@ -82,6 +83,7 @@ def load(folder: Path | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         UserError: a missing or damaged file, no labels, or tensors that are missing, superfluous or of another shape.
     """
     folder = Path(folder)
+    register_architectures()
     _check_files(folder)
     config = _config(folder)
     _check_tensors(folder, config)

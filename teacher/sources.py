@@ -17,6 +17,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from common.architectures import register_architectures
 from common.artifact import TOKENIZER
 from common.errors import UserError
 from common.progress import say
@@ -130,6 +131,7 @@ def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
 
 def read_config(where: str) -> PretrainedConfig:
     """The configuration of a model folder or hub id; raises UserError."""
+    register_architectures()
     try:
         return AutoConfig.from_pretrained(where)
     except (OSError, ValueError) as error:
