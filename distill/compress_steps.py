@@ -1,0 +1,59 @@
+"""The chain as data: which steps a model goes through, in which order."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from distill.compress_chain import Step
+from distill.compress_options import CompressOptions
+from distill.compress_prune import Pruning
+from distill.recovery import Training
+from teacher.tasks.base import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What the steps of a chain need beside their options."""
+
+    task: Task
+    max_length: int
+    training: Training
+    teacher_logits: Callable[[], np.ndarray]
+    """(n, outputs) of the teacher on the training split."""
+
+
+def _pruning(options: CompressOptions, work: Work) -> Step | None:
+    if options.prune is None:
+        return None
+    return Step(
+        name="prune",
+        title=f"pruned {options.prune:.0%} of {options.prune_target}",
+        apply=Pruning(
+            task=work.task,
+            options=options,
+            training=work.training,
+            max_length=work.max_length,
+            teacher_logits=work.teacher_logits,
+        ),
+    )
+
+
+STEPS: Mapping[str, Callable[[CompressOptions, Work], Step | None]] = {"prune": _pruning}
+"""In order; each gives its step, or None where the options do not ask for it."""
+
+RUNTIME_STEPS: tuple[str, ...] = ()
+"""Those that change what runs a model: the reference goes through them too, so that like is compared with like."""
+
+
+def steps_for(options: CompressOptions, work: Work) -> list[Step]:
+    """The steps that the options ask for."""
+    found = (build(options, work) for build in STEPS.values())
+    return [step for step in found if step is not None]
+
+
+def reference_steps(options: CompressOptions, work: Work) -> list[Step]:
+    """What the reference goes through for its rows on other runtimes."""
+    found: list[Any] = [STEPS[name](options, work) for name in RUNTIME_STEPS]
+    return [step for step in found if step is not None]
