@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from common.command import run_command
 from common.errors import UserError
 from common.files import sole_use
@@ -18,17 +16,16 @@ from distill.cards import task_card
 from distill.compress_chain import Artifact
 from distill.compress_config import CompressConfig
 from distill.compress_measure import Measured
-from distill.compress_steps import Work
+from distill.compress_steps import Work, work_for
 from distill.compress_summary import chain_table
-from distill.recovery import Training
 from distill.shipping import Shipment, cards_of, chain_of, ship
-from distill.transfer_sets import key_of, stored_logits, weights_digest
+from distill.transfer_sets import key_of, weights_digest
 from reports.build import build_reports, check_place
 from reports.record import Record
 from teacher.data import TaskData, describe
 from teacher.finetune import claim
 from teacher.loop_config import resolve_precision
-from teacher.prepare import Prepared, predict_logits, prepare, prepare_split
+from teacher.prepare import Prepared, prepare_split
 from teacher.ranks import refuse_several
 from teacher.sources import load_for_task, resolve
 from teacher.tasks import task_for
@@ -57,7 +54,16 @@ def main(config: CompressConfig) -> None:
         say(f"run: {out}")
         for line in describe(data):
             say(line)
-        work = _work(config, task, teacher, out, precision)
+        work = work_for(
+            task,
+            teacher,
+            out,
+            options=config.compress,
+            max_length=config.data.max_length,
+            precision=precision,
+            checkpoint_every=config.checkpoint_every,
+            seed=config.seed,
+        )
         shipment = Shipment(
             name=short_name(model),
             start=Artifact(folder=model),
@@ -101,35 +107,6 @@ def _key(config: CompressConfig, data: TaskData, folders: Sequence[Path], precis
     options = plain(dataclasses.asdict(config.compress))
     weights = [weights_digest(str(folder)) for folder in folders]
     return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed)
-
-
-def _work(config: CompressConfig, task: Task, teacher: Path, out: Path, precision: str) -> Work:
-    def answers() -> np.ndarray:
-        """The teacher's, computed once a run."""
-        loaded = load_for_task(str(teacher), task, seed=0)
-        limit = min(config.data.max_length, loaded.model.config.max_position_embeddings)
-        prepared = prepare(task, loaded.tokenizer, limit)
-        path = stored_logits(
-            out / "teacher",
-            len(prepared.splits["train"]),
-            key=key_of(weights_digest(str(teacher)), task.data.fingerprint, limit, precision),
-            compute=lambda: predict_logits(
-                loaded.model, prepared, "train", precision=precision, label="teacher: answers to the training texts"
-            ),
-        )
-        return np.load(path)
-
-    return Work(
-        task=task,
-        max_length=config.data.max_length,
-        training=Training(
-            learning_rate=config.compress.recovery_rate,
-            precision=precision,
-            checkpoint_every=config.checkpoint_every,
-            seed=config.seed,
-        ),
-        teacher_logits=answers,
-    )
 
 
 def _evaluated(shipment: Shipment, work: Work) -> Prepared:

@@ -11,7 +11,7 @@ import torch
 from common.progress import say
 from distill.compress_chain import Artifact, Made
 from distill.measure import time_calls
-from distill.runtimes import RUNTIMES, Counts, Runtime, random_inputs
+from distill.runtimes import RUNTIMES, Bound, Counts, Runtime, random_inputs
 from reports.record import CompressionRow, Latency
 from reports.statistics import retained
 from teacher.batches import sorted_batches
@@ -117,17 +117,16 @@ def folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+def _bound(runtime: Runtime, batch: int, length: int) -> Bound:
+    return runtime.bind(random_inputs(runtime, batch=batch, length=length))
+
+
 def _latencies(runtimes: Sequence[Runtime], seconds: float) -> Mapping[int, tuple[Latency, ...]]:
     """By place: every runtime in turn, on one thread."""
     say("measuring latency")
     longest = min(runtime.positions for runtime in runtimes)
     found = time_calls(
-        {
-            place: (
-                lambda batch, length, runtime=runtime: runtime.bind(random_inputs(runtime, batch=batch, length=length))
-            )
-            for place, runtime in enumerate(runtimes)
-        },
+        {place: partial(_bound, runtime) for place, runtime in enumerate(runtimes)},
         cells=[cell for cell in CELLS if cell[1] <= longest],
         seconds=seconds,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from distill.compress_chain import Step
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.recovery import Training
+from distill.transfer_sets import key_of, stored_logits, weights_digest
+from teacher.prepare import predict_logits, prepare
+from teacher.sources import load_for_task
 from teacher.tasks.base import Task
 
 
@@ -22,6 +26,39 @@ class Work:
     training: Training
     teacher_logits: Callable[[], np.ndarray]
     """(n, outputs) of the teacher on the training split."""
+
+
+def work_for(
+    task: Task,
+    teacher: Path,
+    folder: Path,
+    *,
+    options: CompressOptions,
+    max_length: int,
+    precision: str,
+    checkpoint_every: int,
+    seed: int,
+) -> Work:
+    """The work of a chain with this teacher, whose answers are kept under `folder` and computed when asked for."""
+
+    def answers() -> np.ndarray:
+        loaded = load_for_task(str(teacher), task, seed=0)
+        limit = min(max_length, loaded.model.config.max_position_embeddings)
+        prepared = prepare(task, loaded.tokenizer, limit)
+        path = stored_logits(
+            folder / "teacher",
+            len(prepared.splits["train"]),
+            key=key_of(weights_digest(str(teacher)), task.data.fingerprint, limit, precision),
+            compute=lambda: predict_logits(
+                loaded.model, prepared, "train", precision=precision, label="teacher: answers to the training texts"
+            ),
+        )
+        return np.load(path)
+
+    training = Training(
+        learning_rate=options.recovery_rate, precision=precision, checkpoint_every=checkpoint_every, seed=seed
+    )
+    return Work(task=task, max_length=max_length, training=training, teacher_logits=answers)
 
 
 def _pruning(options: CompressOptions, work: Work) -> Step | None:

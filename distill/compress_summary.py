@@ -10,7 +10,15 @@ from reports.words import scaled
 def chain_table(chain: Compression, metric: str, *, higher_is_better: bool) -> str:
     """A line a row, with ratios to the first one, and a sentence about the last."""
     cells = cells_of(chain)
-    heading = ("step", "runtime", metric, "kept" if higher_is_better else "x error", "parameters", "on disk", "smaller")
+    heading: tuple[str, ...] = (
+        "step",
+        "runtime",
+        metric,
+        "kept" if higher_is_better else "x error",
+        "parameters",
+        "on disk",
+        "smaller",
+    )
     for batch, length in cells:
         heading += (f"ms {batch}x{length}", "speed")
     rows = [_line(row, chain.rows[0], cells, higher_is_better=higher_is_better) for row in chain.rows]

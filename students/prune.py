@@ -115,7 +115,7 @@ def _dims(heads: Sequence[int], head_dim: int) -> list[int]:
 
 
 def _predict(
-    parts: Anatomy, kept: Kept, moments: Mapping[nn.Module, Tensor | None], head_dim: int, pooler: list[int]
+    parts: Anatomy, kept: Kept, moments: Mapping[nn.Linear, Tensor | None], head_dim: int, pooler: list[int]
 ) -> None:
     """In place: readers see what will go as its prediction from what stays."""
     for index, layer in enumerate(parts.layers):

@@ -137,7 +137,11 @@ def model_in_shape(model: PreTrainedModel, shape: EncoderShape) -> PreTrainedMod
     }
     if shape.even:
         return kind.plain_model(kind.plain(**settings)).eval()
-    own = {"heads": list(shape.heads), "head_dim": shape.head_dim, "intermediate_sizes": list(shape.ffn)}
+    own: dict[str, Any] = {
+        "heads": list(shape.heads),
+        "head_dim": shape.head_dim,
+        "intermediate_sizes": list(shape.ffn),
+    }
     return kind.uneven_model(kind.uneven(**settings, **own)).eval()
 
 

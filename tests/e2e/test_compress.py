@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from e2e.conftest import kill_when, run
+from e2e.conftest import kill_when, quick, run
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
@@ -13,7 +13,9 @@ from common.artifact import load
 from common.command import run_command
 from distill.compress import main
 from distill.compress_config import CompressConfig
+from distill.config import RunConfig
 from distill.measure import count_parameters
+from distill.run import main as run_main
 from reports.record import Record
 from students.pruned_shape import shape_of
 from teacher.finetune import FinetuneConfig
@@ -50,8 +52,14 @@ def compress(*options: str) -> int:
 
 
 def test_a_model_is_pruned_recovered_measured_and_reloads(
-    tmp_path: Path, reviews: Path, teacher: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    reviews: Path,
+    teacher: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("distill.measure.MOST_REPEATS", 4)
+    monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
     options = options_for(tmp_path, reviews, teacher, "--prune", "0.5", "--prune-steps", "2")
     assert compress(*options) == 0
     output = capsys.readouterr().out
@@ -132,3 +140,19 @@ def test_a_model_without_a_head_is_refused(
 ) -> None:
     assert compress(*options_for(tmp_path, reviews, encoder, "--prune", "0.5")) == 2
     assert "has no head that is trained for the task" in capsys.readouterr().err
+
+
+def test_one_command_distils_and_prunes(tmp_path: Path, reviews: Path, teacher: Path) -> None:
+    options = quick(
+        tmp_path, reviews, teacher, "--student", "tiny", "--no-twins", "--prune", "0.4", "--prune-steps", "1"
+    )
+    assert run_command(run_main, RunConfig, arguments=options) == 0
+    folder = tmp_path / "runs" / "reviews-tiny"
+    record = Record.load(folder / "record.json")
+    (chain,) = record.compression
+    names = [row.step for row in chain.rows if row.precision == "fp32"]
+    assert names == ["teacher", "tiny", "pruned 40% of parameters"]
+    assert chain.rows[0].value == pytest.approx(record.model("teacher").quality.value)
+    assert chain.rows[-1].parameters < record.model("tiny").size.parameters
+    assert load(folder / "shipped" / "tiny" / "1-prune" / "model")
+    assert "tiny, step by step" in (tmp_path / "reports" / "reviews-tiny.html").read_text(encoding="utf-8")
