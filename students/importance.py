@@ -1,8 +1,10 @@
 """How much each head, feed-forward unit, channel and layer of an encoder matters.
 
 First-order Taylor: put a gate xi = 1 on a unit's output x; then dL/dxi = sum x dL/dx is, to first order, what the loss
-loses with the unit. Its absolute value, averaged over training examples, is the unit's importance (Molchanov et al.
-2019, arXiv 1906.10771, equation 6 with gates; for heads Michel et al. 2019, arXiv 1905.10650, equation 2).
+changes by without the unit. Its square, averaged over training examples, is the unit's importance (Molchanov et al.
+2019, arXiv 1906.10771, equation 6, with gates). Squares of many small units that are about independent add up to that
+of all of them, so that a head compares with as many feed-forward units as cost the same; absolute values (Michel et
+al. 2019, arXiv 1905.10650, equation 2) would make the units look several times more important.
 """
 
 import contextlib
@@ -62,20 +64,31 @@ def taylor(model: PreTrainedModel, batches: Sequence[Mapping[str, Tensor]], loss
     gates = _Gates(parts, shape_of(model).head_dim)
     model.eval()
     try:
-        with gates.watching():
+        with gates.watching(), _differentiated(parts.norm) as first:
             for batch in batches:
                 gates.mask = batch["attention_mask"].bool()
                 gates.examples += len(gates.mask)
-                weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
-                # For the hooks alone: unlike backward, this leaves the gradients of the weights as they were.
-                torch.autograd.grad(loss(batch), weights, allow_unused=True)
+                # Every gate lies between this weight and the loss; no gradient of another weight is computed.
+                torch.autograd.grad(loss(batch), first)
     finally:
         model.train(training)
     return Seen(scores=gates.scores(), moments=gates.means())
 
 
+@contextlib.contextmanager
+def _differentiated(norm: nn.Module) -> Iterator[nn.Parameter]:
+    """The weight of the norm, which gradients go to within the block, also where the model is frozen."""
+    weight = next(norm.parameters())
+    before = weight.requires_grad
+    weight.requires_grad_(True)
+    try:
+        yield weight
+    finally:
+        weight.requires_grad_(before)
+
+
 class _Gates:
-    """Sums of |dL/dxi| over examples, site by site, and of [x, 1] [x, 1]^T over real tokens."""
+    """Sums of (dL/dxi)^2 over examples, site by site, and of [x, 1] [x, 1]^T over real tokens."""
 
     def __init__(self, parts: Anatomy, head_dim: int) -> None:
         self.parts, self.head_dim = parts, head_dim
@@ -136,7 +149,7 @@ class _Gates:
                 product = product.unflatten(1, (-1, self.head_dim)).sum(-1)
             if site == "layers":
                 product = product.sum(1, keepdim=True)
-            self.sums[site, index] = self.sums.get((site, index), 0) + product.abs().sum(0)
+            self.sums[site, index] = self.sums.get((site, index), 0) + product.square().sum(0)
 
         at.register_hook(add)
 

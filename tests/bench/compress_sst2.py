@@ -1,8 +1,7 @@
 """The chain that makes a model shippable, on SST-2: what each step keeps and saves, beside the goals.
 
-`--teacher DIR --model DIR` takes a fine-tuned teacher and a student that was distilled from it. `--base` takes the shape
-of BERT-base and of a student of 4 layers of 312 instead, both with random weights: speed and size alone count then, and
-nothing is trained.
+`--teacher DIR --model DIR` takes a fine-tuned teacher and a student that was distilled from it. `--base` takes BERT-base's
+shape and that of a student of 4 layers of 312, both with random weights: speed and size alone count then.
 """
 
 import argparse
