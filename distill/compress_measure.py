@@ -51,7 +51,6 @@ def entries_of(made: Sequence[Made], *, role: str = "chain", bf16: bool = False)
         Entry(
             step=step.title,
             artifact=step.artifact,
-            precision="int8" if step.artifact.kind.endswith("int8") else "fp32",
             role=role,
             seconds=step.seconds,
         )

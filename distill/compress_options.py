@@ -35,6 +35,17 @@ class CompressOptions:
     recovery_rate: float = 2e-4
     """Peak learning rate of recovery."""
 
+    onnx: bool = False
+    """Write the result for ONNX Runtime too: a folder that runs without torch."""
+    int8: bool = False
+    """Write it in 8-bit integers for ONNX Runtime, which takes the step of --onnx before."""
+    int8_method: Literal["dynamic", "static"] = "dynamic"
+    """Ranges of activations found in every batch, or beforehand on training texts."""
+    embedding_bits: Literal[4, 8, 32] = 8
+    """Of the table of pieces in int8."""
+    max_drop: float = 0.01
+    """What int8 may lose of the metric on the selection split; the most sensitive parts stay in fp32 until it holds."""
+
     def __post_init__(self) -> None:
         problems = []
         if self.prune is not None and not 0 < self.prune < 1:
@@ -47,6 +58,8 @@ class CompressOptions:
             problems.append(f"--recovery-epochs {self.recovery_epochs}: expected a number above 0; --no-recovery: none")
         if not 0 < self.recovery_rate < math.inf:
             problems.append(f"--recovery-rate {self.recovery_rate}: expected a number above 0")
+        if not 0 <= self.max_drop < math.inf:
+            problems.append(f"--max-drop {self.max_drop}: expected 0 or more, such as 0.01 for a point of accuracy")
         try:
             check_parts(self.parts)
         except UserError as error:
@@ -61,7 +74,12 @@ class CompressOptions:
     @property
     def anything(self) -> bool:
         """Whether there is something to do."""
-        return self.prune is not None
+        return self.prune is not None or self.exported
+
+    @property
+    def exported(self) -> bool:
+        """Whether there is a step to ONNX."""
+        return self.onnx or self.int8
 
     def recovery_lengths(self) -> list[float]:
         """Epochs of recovery after each step of pruning: half of all after the last."""

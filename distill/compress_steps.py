@@ -77,10 +77,31 @@ def _pruning(options: CompressOptions, work: Work) -> Step | None:
     )
 
 
-STEPS: Mapping[str, Callable[[CompressOptions, Work], Step | None]] = {"prune": _pruning}
+def _exporting(options: CompressOptions, work: Work) -> Step | None:
+    if not options.exported:
+        return None
+    # Here, since onnx and onnxruntime are extras.
+    from distill.compress_ship import Exporting
+
+    return Step(name="onnx", title="ONNX", apply=Exporting(task=work.task, max_length=work.max_length))
+
+
+def _quantising(options: CompressOptions, work: Work) -> Step | None:
+    if not options.int8:
+        return None
+    from distill.compress_ship import Quantising
+
+    return Step(name="int8", title="int8", apply=Quantising(task=work.task, options=options))
+
+
+STEPS: Mapping[str, Callable[[CompressOptions, Work], Step | None]] = {
+    "prune": _pruning,
+    "onnx": _exporting,
+    "int8": _quantising,
+}
 """In order; each gives its step, or None where the options do not ask for it."""
 
-RUNTIME_STEPS: tuple[str, ...] = ()
+RUNTIME_STEPS = ("onnx", "int8")
 """Those that change what runs a model: the reference goes through them too, so that like is compared with like."""
 
 

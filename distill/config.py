@@ -169,9 +169,7 @@ class RunConfig:
             if start is not None and start not in STARTS[family]:
                 raise unknown_name(f"--start for {name}", start, STARTS[family])
         if self.compress.prune is not None and "albert" in families.values():
-            raise UserError(
-                "--prune: the layers of albert share their weights and cannot be pruned: leave one out"
-            )
+            raise UserError("--prune: the layers of albert share their weights and cannot be pruned: leave one out")
         if alien := alien_options(self.shape, families.values()):
             raise UserError(alien)
 

@@ -79,7 +79,16 @@ def _open_torch(artifact: Artifact, task: Task, precision: str) -> tuple[Runtime
     return runtime, counts
 
 
-RUNTIMES: dict[str, Callable[[Artifact, Task, str], tuple[Runtime, Counts | None]]] = {"torch": _open_torch}
+def _open_onnx(artifact: Artifact, task: Task, precision: str) -> tuple[Runtime, Counts | None]:
+    from distill.onnx_runtime import open_onnx
+
+    return open_onnx(artifact, task, precision)
+
+
+RUNTIMES: dict[str, Callable[[Artifact, Task, str], tuple[Runtime, Counts | None]]] = {
+    "torch": _open_torch,
+    "onnx": _open_onnx,
+}
 """Kind of artifact to what opens it in a precision; counts are None where they are those of the artifact before."""
 
 

@@ -1,7 +1,7 @@
 """The chain that makes a model shippable, on SST-2: what each step keeps and saves, beside the goals.
 
-`--teacher DIR --model DIR` takes a fine-tuned teacher and a student that was distilled from it. `--base` takes BERT-base's
-shape and that of a student of 4 layers of 312, both with random weights: speed and size alone count then.
+`--teacher DIR --model DIR` takes a fine-tuned teacher and a student that was distilled from it. `--base` takes the
+shapes of BERT-base and of a student of 4 layers of 312, both with random weights: speed and size alone count then.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def ratio(chain: Compression, shipped: CompressionRow, goal: Goal) -> float | No
     """What was reached; None where one of the two was not measured."""
     first = chain.rows[0]
     if goal.int8:
-        rows = [row for row in chain.rows if row.role == "baseline" and row.precision == "int8"]
+        rows = [row for row in chain.rows if row.role == "baseline" and row.precision.startswith("int8")]
         if not rows:
             return None
         first = rows[-1]

@@ -156,3 +156,30 @@ def test_one_command_distils_and_prunes(tmp_path: Path, reviews: Path, teacher: 
     assert chain.rows[-1].parameters < record.model("tiny").size.parameters
     assert load(folder / "shipped" / "tiny" / "1-prune" / "model")
     assert "tiny, step by step" in (tmp_path / "reports" / "reviews-tiny.html").read_text(encoding="utf-8")
+
+
+def test_the_whole_chain_runs_without_torch_at_its_end(
+    tmp_path: Path, reviews: Path, teacher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distill.measure.MOST_REPEATS", 4)
+    monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
+    pytest.importorskip("onnxruntime")
+    steps = ["--prune", "0.5", "--prune-steps", "1", "--int8", "--max-drop", "0.5"]
+    assert compress(*options_for(tmp_path, reviews, teacher, *steps)) == 0
+    (chain,) = Record.load(tmp_path / "runs" / "small" / "record.json").compression
+    rows = [(row.role, row.step, row.precision) for row in chain.rows if row.precision != "bf16"]
+    assert rows == [
+        ("reference", "teacher", "fp32"),
+        ("baseline", "teacher, ONNX", "fp32"),
+        ("baseline", "teacher, int8", "int8 dynamic"),
+        ("chain", "pruned 50% of parameters", "fp32"),
+        ("chain", "ONNX", "fp32"),
+        ("chain", "int8", "int8 dynamic"),
+    ]
+    pruned, exported, shipped = [row for row in chain.rows if row.role == "chain" and row.precision != "bf16"]
+    assert exported.notes == ("4 attentions fused",)
+    assert exported.value == pytest.approx(pruned.value)
+    assert shipped.value > 0.7
+    assert shipped.parameters == pruned.parameters
+    assert {path.suffix for path in Path(shipped.folder).iterdir()} <= {".json", ".md", ".onnx"}
+    assert all(cell.p50_ms > 0 for row in chain.rows for cell in row.latency)
