@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reports.record import Compression, CompressionRow, Latency
 from reports.tables import Field, Table, cost_field, latency_field
-from reports.words import metric_style, percent, scaled, significant
+from reports.words import TIMES, metric_style, percent, scaled, significant
 
 Key = tuple[int, int]
 """Batch and length."""
@@ -27,7 +27,7 @@ def compression_table(chain: Compression, metric: str, *, higher_is_better: bool
         )
         for row in chain.rows
     )
-    speeds = (f"{batch} \N{MULTIPLICATION SIGN} {length}, ms" for batch, length in keys)
+    speeds = (f"{batch} {TIMES} {length}, ms" for batch, length in keys)
     return Table(headings=(*headings, *speeds), rows=rows, texts=2).without_empty_columns()
 
 
@@ -39,7 +39,7 @@ def _step_field(row: CompressionRow) -> Field:
 def _retained_field(row: CompressionRow, *, higher_is_better: bool) -> Field:
     if row.retained is None:
         return Field()
-    text = percent(row.retained) if higher_is_better else f"{row.retained:.2f}\N{MULTIPLICATION SIGN}"
+    text = percent(row.retained) if higher_is_better else f"{row.retained:.2f}{TIMES}"
     return Field(text=text, order=row.retained)
 
 
@@ -74,24 +74,32 @@ def best_baseline(chain: Compression, key: Key) -> CompressionRow | None:
 def verdict(chain: Compression, *, higher_is_better: bool) -> str:
     """One sentence about the last row: what it keeps, and how it stands to the first row and to the best baseline."""
     first, last = chain.rows[0], chain.rows[-1]
-    kept = (
-        ""
-        if last.retained is None
-        else f"keeps {percent(last.retained)} of {first.step}'s {'score' if higher_is_better else 'error'}, "
+    parts = [_kept(first, last, higher_is_better=higher_is_better)]
+    parts.append(f"is {first.bytes_on_disk / last.bytes_on_disk:.1f}{TIMES} smaller on disk")
+    parts += [_faster(chain, key) for key in cells_of(chain)[:2]]
+    return f"{last.step} ({last.runtime} {last.precision}) {', '.join(filter(None, parts))}."
+
+
+def _kept(first: CompressionRow, last: CompressionRow, *, higher_is_better: bool) -> str:
+    if last.retained is None:
+        return ""
+    whose = "the teacher's" if first.step == "teacher" else f"{first.step}'s"
+    if higher_is_better:
+        return f"keeps {percent(last.retained)} of {whose} score"
+    return f"has {last.retained:.2f}{TIMES} {whose} error"
+
+
+def _faster(chain: Compression, key: Key) -> str:
+    """The last row's speed as a multiple of the first row's and of the best baseline's."""
+    first, last, base = chain.rows[0], chain.rows[-1], best_baseline(chain, key)
+    if base is None or time_of(last, key) is None:
+        return ""
+    ratios = [(first, f"{first.runtime} {first.precision}")]
+    ratios += [(base, f"its {base.runtime} {base.precision}")] if base is not first else []
+    told = " and ".join(
+        f"{_milliseconds(row, key) / _milliseconds(last, key):.1f}{TIMES} the speed of {words}" for row, words in ratios
     )
-    parts = [f"{kept}is {first.bytes_on_disk / last.bytes_on_disk:.1f}\N{MULTIPLICATION SIGN} smaller on disk"]
-    for key in cells_of(chain)[:2]:
-        base = best_baseline(chain, key)
-        if base is None or time_of(last, key) is None:
-            continue
-        ratios = [(first, f"{first.runtime} {first.precision}")]
-        ratios += [(base, f"its {base.runtime} {base.precision}")] if base is not first else []
-        told = " and ".join(
-            f"{_milliseconds(row, key) / _milliseconds(last, key):.1f}\N{MULTIPLICATION SIGN} the speed of {words}"
-            for row, words in ratios
-        )
-        parts.append(f"at {key[0]} \N{MULTIPLICATION SIGN} {key[1]} has {told}")
-    return f"{last.step} ({last.runtime} {last.precision}) {', '.join(parts)}."
+    return f"at {key[0]} {TIMES} {key[1]} has {told}"
 
 
 def _milliseconds(row: CompressionRow, key: Key) -> float:
