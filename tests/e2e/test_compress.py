@@ -16,7 +16,7 @@ from distill.compress_config import CompressConfig
 from distill.config import RunConfig
 from distill.measure import count_parameters
 from distill.run import main as run_main
-from reports.record import Record
+from reports.record import CompressionRow, Record
 from students.pruned_shape import shape_of
 from teacher.finetune import FinetuneConfig
 from teacher.finetune import main as finetune
@@ -51,7 +51,7 @@ def compress(*options: str) -> int:
     return run_command(main, CompressConfig, arguments=options)
 
 
-def test_a_model_is_pruned_recovered_measured_and_reloads(
+def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
     tmp_path: Path,
     reviews: Path,
     teacher: Path,
@@ -60,31 +60,50 @@ def test_a_model_is_pruned_recovered_measured_and_reloads(
 ) -> None:
     monkeypatch.setattr("distill.measure.MOST_REPEATS", 4)
     monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
-    options = options_for(tmp_path, reviews, teacher, "--prune", "0.5", "--prune-steps", "2")
+    pytest.importorskip("onnxruntime")
+    steps = ["--prune", "0.5", "--prune-steps", "2", "--int8", "--max-drop", "0.5"]
+    options = options_for(tmp_path, reviews, teacher, *steps)
     assert compress(*options) == 0
     output = capsys.readouterr().out
-    record = Record.load(tmp_path / "runs" / "small" / "record.json")
-    (chain,) = record.compression
-    first, last = chain.rows[0], [row for row in chain.rows if row.precision == "fp32"][-1]
-    assert (first.role, first.step, last.step) == ("reference", "teacher", "pruned 50% of parameters")
-    assert first.value > 0.9
-    assert last.value > 0.8
-    assert last.retained == pytest.approx(last.value / first.value)
-    assert {(cell.batch, cell.length, cell.threads) for cell in last.latency} == {(1, 16, 1), (1, 128, 1), (32, 128, 1)}
-    small, whole = load(Path(last.folder))[0], load(teacher)[0]
-    assert count_parameters(small) == last.parameters
-    assert shape_of(small).encoder_parameters <= shape_of(whole).encoder_parameters / 2
-    assert last.bytes_on_disk < first.bytes_on_disk
-    assert f"{last.value:.4f}" in output
+    (chain,) = Record.load(tmp_path / "runs" / "small" / "record.json").compression
+    rows = [row for row in chain.rows if row.precision != "bf16"]
+    assert [(row.role, row.step, row.precision) for row in rows] == [
+        ("reference", "teacher", "fp32"),
+        ("baseline", "teacher, ONNX", "fp32"),
+        ("baseline", "teacher, int8", "int8 dynamic"),
+        ("chain", "pruned 50% of parameters", "fp32"),
+        ("chain", "ONNX", "fp32"),
+        ("chain", "int8", "int8 dynamic"),
+    ]
+    first, pruned, exported, shipped = rows[0], *rows[3:]
+    _pruned_to_half(first, pruned, teacher)
+    assert exported.notes == ("4 attentions fused",)
+    assert exported.value == pytest.approx(pruned.value)
+    assert shipped.value > 0.7
+    assert shipped.parameters == pruned.parameters
+    assert {path.suffix for path in Path(shipped.folder).iterdir()} <= {".json", ".md", ".onnx"}
+    assert f"{shipped.value:.4f}" in output
     page = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
     assert "step by step" in page
     assert "pruned 50% of parameters" in page
-    before = (Path(last.folder) / "model.safetensors").stat().st_mtime_ns
-    assert compress(*options) == 0
-    assert "done before" in capsys.readouterr().out
-    assert (Path(last.folder) / "model.safetensors").stat().st_mtime_ns == before
+    before = (Path(pruned.folder) / "model.safetensors").stat().st_mtime_ns
+    assert compress(*options, "--no-speed") == 0
+    assert capsys.readouterr().out.count("done before") == 5
+    assert (Path(pruned.folder) / "model.safetensors").stat().st_mtime_ns == before
     assert compress(*options, "--importance", "random") == 2
     assert "holds a run with other settings" in capsys.readouterr().err
+
+
+def _pruned_to_half(first: CompressionRow, pruned: CompressionRow, teacher: Path) -> None:
+    assert first.value > 0.9
+    assert pruned.value > 0.8
+    assert pruned.retained == pytest.approx(pruned.value / first.value)
+    cells = {(cell.batch, cell.length, cell.threads) for cell in pruned.latency}
+    assert cells == {(1, 16, 1), (1, 128, 1), (32, 128, 1)}
+    small, whole = load(Path(pruned.folder))[0], load(teacher)[0]
+    assert count_parameters(small) == pruned.parameters
+    assert shape_of(small).encoder_parameters <= shape_of(whole).encoder_parameters / 2
+    assert pruned.bytes_on_disk < first.bytes_on_disk
 
 
 def test_killed_in_recovery_and_resumed_to_the_same_weights(tmp_path: Path, reviews: Path, teacher: Path) -> None:
@@ -156,30 +175,3 @@ def test_one_command_distils_and_prunes(tmp_path: Path, reviews: Path, teacher: 
     assert chain.rows[-1].parameters < record.model("tiny").size.parameters
     assert load(folder / "shipped" / "tiny" / "1-prune" / "model")
     assert "tiny, step by step" in (tmp_path / "reports" / "reviews-tiny.html").read_text(encoding="utf-8")
-
-
-def test_the_whole_chain_runs_without_torch_at_its_end(
-    tmp_path: Path, reviews: Path, teacher: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("distill.measure.MOST_REPEATS", 4)
-    monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
-    pytest.importorskip("onnxruntime")
-    steps = ["--prune", "0.5", "--prune-steps", "1", "--int8", "--max-drop", "0.5"]
-    assert compress(*options_for(tmp_path, reviews, teacher, *steps)) == 0
-    (chain,) = Record.load(tmp_path / "runs" / "small" / "record.json").compression
-    rows = [(row.role, row.step, row.precision) for row in chain.rows if row.precision != "bf16"]
-    assert rows == [
-        ("reference", "teacher", "fp32"),
-        ("baseline", "teacher, ONNX", "fp32"),
-        ("baseline", "teacher, int8", "int8 dynamic"),
-        ("chain", "pruned 50% of parameters", "fp32"),
-        ("chain", "ONNX", "fp32"),
-        ("chain", "int8", "int8 dynamic"),
-    ]
-    pruned, exported, shipped = [row for row in chain.rows if row.role == "chain" and row.precision != "bf16"]
-    assert exported.notes == ("4 attentions fused",)
-    assert exported.value == pytest.approx(pruned.value)
-    assert shipped.value > 0.7
-    assert shipped.parameters == pruned.parameters
-    assert {path.suffix for path in Path(shipped.folder).iterdir()} <= {".json", ".md", ".onnx"}
-    assert all(cell.p50_ms > 0 for row in chain.rows for cell in row.latency)

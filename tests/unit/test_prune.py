@@ -82,7 +82,7 @@ def test_a_shape_says_what_its_model_costs(family: str, tiny_bert: Make) -> None
     assert shape.flops(16) == flops(model, length=16)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     family=st.sampled_from(["bert", "distilbert"]),
     share=st.floats(0.05, 0.6),
