@@ -130,18 +130,37 @@ def _attention(graph: Graph, node: NodeProto, how: Int8) -> None:
 
 
 def _product(graph: Graph, node: NodeProto, how: Int8) -> None:
+    """A matrix product with its bias."""
     transposed = bool(attributes(node).get("transB", 0))
     weight, scale, _ = _weight(graph, node.input[1], how.weight_bits, transposed=transposed)
-    bias = list(node.input[2:])
+    bias = list(node.input[2:]) or _take_bias(graph, node)
+    added = ["", *bias] if bias else []
     if how.ranges is None:
         # It quantises its input by itself, which saves a pass through memory.
-        inputs = [node.input[0], weight, scale, *(["", *bias] if bias else [])]
-        kind = "DynamicQuantizeMatMul"
+        new = helper.make_node(
+            "DynamicQuantizeMatMul", [node.input[0], weight, scale, *added], list(node.output), domain=CONTRIB
+        )
     else:
-        source = _activation(graph, node.input[0], how.ranges)
-        inputs = [source[0], weight, source[1], scale, source[2], *(["", *bias] if bias else [])]
-        kind = "MatMulIntegerToFloat"
-    graph.replace(node, [helper.make_node(kind, inputs, list(node.output), domain=CONTRIB)])
+        values, step, zero = _activation(graph, node.input[0], how.ranges)
+        inputs = [values, weight, step, scale, zero, *added]
+        new = helper.make_node("MatMulIntegerToFloat", inputs, list(node.output), domain=CONTRIB)
+    graph.replace(node, [new])
+
+
+def _take_bias(graph: Graph, node: NodeProto) -> list[str]:
+    """The bias that is added to a product next, which the product then adds itself; none where there is none."""
+    reader = graph.reader(node.output[0], "Add", "Sum", "BiasGelu")
+    biases = [name for name in reader.input if graph.is_weight(name)] if reader is not None else []
+    if reader is None or len(biases) != 1 or graph.array(biases[0]).ndim != 1:
+        return []
+    left = [name for name in reader.input if name != biases[0]]
+    if reader.op_type == "BiasGelu":
+        graph.replace(reader, [helper.make_node("Gelu", left, list(reader.output), domain=CONTRIB)])
+    elif len(left) == 1:
+        graph.redirect(reader.output[0], left[0])
+    else:
+        graph.replace(reader, [helper.make_node("Sum", left, list(reader.output))])
+    return biases
 
 
 def _activation(graph: Graph, name: str, ranges: Ranges | None) -> tuple[str, str, str]:
