@@ -120,11 +120,11 @@ class UnevenBertForSequenceClassification(BertForSequenceClassification):
 
     def __init__(self, config: UnevenBertConfig) -> None:
         BertPreTrainedModel.__init__(self, config)
-        self.num_labels = config.num_labels
+        self.num_labels = int(config.num_labels or 0)
         self.bert = UnevenBertModel(config)
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, self.num_labels)
         self.post_init()
 
 
@@ -168,9 +168,9 @@ class UnevenDistilBertForSequenceClassification(DistilBertForSequenceClassificat
 
     def __init__(self, config: UnevenDistilBertConfig) -> None:
         DistilBertPreTrainedModel.__init__(self, config)
-        self.num_labels = config.num_labels
+        self.num_labels = int(config.num_labels or 0)
         self.distilbert = UnevenDistilBertModel(config)
         self.pre_classifier = nn.Linear(config.dim, config.dim)
-        self.classifier = nn.Linear(config.dim, config.num_labels)
+        self.classifier = nn.Linear(config.dim, self.num_labels)
         self.dropout = nn.Dropout(config.seq_classif_dropout)
         self.post_init()

@@ -12,6 +12,8 @@ from common.progress import say
 from distill.answers import check_outputs, stand_in, teacher_logits
 from distill.committee import check_others
 from distill.comparison import compared
+from distill.compress_students import compressed_students
+from distill.compress_summary import chain_table
 from distill.config import RunConfig
 from distill.contest import check_recipes
 from distill.job import Shared
@@ -41,6 +43,7 @@ EXAMPLES = """
   python -m distill.run --student distil --recipe fast,pkd,minilmv2
   python -m distill.run --student tiny --task sst2 --data-dir GLUE --teacher minilm
   python -m distill.run --student albert --sharing attention --task reviews.csv
+  python -m distill.run --student tiny --task reviews.csv --prune 0.5
   python -m distill.run --student tiny --layers 3 --hidden 192 --task reviews.csv
 """
 
@@ -81,10 +84,15 @@ def main(config: RunConfig) -> None:
             jobs = on_equal_time(jobs, shared, run, config.distilling.workers)
         run_jobs(jobs, shared, config.distilling.workers)
         drop_insides(run)
+        chains = compressed_students(config, run, teacher, jobs, outputs_only=inputs.outputs is not None)
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
+        record = dataclasses.replace(record, compression=chains)
         record.save(run / "record.json")
     build_reports(config.runs, config.reports, only=run.name if (config.reports / "index.html").exists() else None)
     say(closing_table(record))
+    for chain in record.compression:
+        say(f"{chain.model}, step by step:")
+        say(chain_table(chain, record.task.metric, higher_is_better=record.task.higher_is_better))
     say(f"report: {config.reports / f'{run.name}.html'}")
 
 

@@ -77,6 +77,11 @@ def prepare(task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> 
     return Prepared(task=task, tokenizer=tokenizer, splits=splits, max_length=max_length)
 
 
+def prepare_split(task: Task, tokenizer: PreTrainedTokenizerBase, split: str, max_length: int) -> Encoded:
+    """One split alone, tokenised."""
+    return task.encode(task.data.splits[split], tokenizer, max_length)
+
+
 def _accepts_token_types(kind: type[PreTrainedModel]) -> bool:
     return "token_type_ids" in inspect.signature(kind.forward).parameters
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import tyro
 
+from distill.compress_config import CompressConfig
 from distill.config import RunConfig
 from distill.general_config import GeneralConfig
 from distill.predict import PredictConfig
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = {
     "distill.run": RunConfig,
     "distill.general": GeneralConfig,
+    "distill.compress": CompressConfig,
     "distill.predict": PredictConfig,
     "teacher.finetune": FinetuneConfig,
     "teacher.pretrain": PretrainCommand,
