@@ -21,7 +21,8 @@ from common.progress import say
 from teacher.attention import training_attention
 from teacher.checkpoint import Checkpoints
 from teacher.class_weights import class_weights, weighted_loss
-from teacher.data import describe
+from teacher.cross_validation import cross_validated
+from teacher.data import TaskData, describe
 from teacher.freezing import Unfreezing
 from teacher.head import standardised_head
 from teacher.history import read_rows
@@ -96,10 +97,14 @@ class Supervised(Objective):
 def finetune(
     model: PreTrainedModel, prepared: Prepared, config: LoopConfig, options: FinetuneOptions, folder: Path
 ) -> Outcome:
-    """Train `model` in place on the split "train", keeping the weights that do best on "select"."""
+    """Train `model` in place on the split "train", keeping the weights that do best on "select".
+
+    Where there is no "select" the last weights are kept.
+    """
     batches = prepared.batches("train", options.teacher_batch, config.seed, tokens=options.teacher_batch_tokens)
     precision = resolve_precision(config.precision)
-    ids = prepared.occurring("train", "select")
+    selects = "select" in prepared.splits
+    ids = prepared.occurring("train", *(["select"] if selects else []))
     with contextlib.ExitStack() as stack:
         for change in (training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task)):
             stack.enter_context(change)
@@ -118,7 +123,7 @@ def finetune(
             config,
             folder,
             label="teacher",
-            evaluate=lambda: prepared.score(model, "select", precision),
+            evaluate=(lambda: prepared.score(model, "select", precision)) if selects else None,
         )
 
 
@@ -277,6 +282,10 @@ class FinetuneConfig:
     training: FinetuneOptions = field(default_factory=FinetuneOptions)
     precision: str = "auto"
     """auto (bf16 where the processor multiplies it natively), fp32 or bf16."""
+    folds: int | None = None
+    """For small data: so many times, 5 say, fine-tune on all but one part of the rows and evaluate on that part; then
+    make the model from all of them. Classes are dealt out evenly, equal texts together. The parts' models and
+    folds.json are beside OUT, in OUT-folds."""
 
 
 def main(config: FinetuneConfig) -> None:
@@ -289,14 +298,16 @@ def main(config: FinetuneConfig) -> None:
     source = encoder_for(
         config.model, config.out.parent / "teachers", corpus="pydocs", precision=config.precision, checkpoint_every=200
     )
-    teacher = ready_teacher(
-        source,
-        task_for(data),
-        config.training,
-        config.out,
-        max_length=config.data.max_length,
-        precision=config.precision,
-    )
+
+    def fit(task: TaskData, options: FinetuneOptions, folder: Path) -> Teacher:
+        return ready_teacher(
+            source, task_for(task), options, folder, max_length=config.data.max_length, precision=config.precision
+        )
+
+    if config.folds is None:
+        teacher = fit(data, config.training, config.out)
+    else:
+        teacher = cross_validated(data, config.training, config.folds, config.data.data_seed, fit=fit, out=config.out)
     if teacher.outcome is None:
         raise UserError(f"{config.model} is fine-tuned on this task already: use it as it is with --teacher")
     if not ranks().is_main_process:
