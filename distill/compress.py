@@ -16,6 +16,7 @@ from distill.cards import task_card
 from distill.compress_chain import Artifact
 from distill.compress_config import CompressConfig
 from distill.compress_measure import Measured
+from distill.compress_options import refuse_kinds
 from distill.compress_steps import Work, work_for
 from distill.compress_summary import chain_table
 from distill.shipping import Shipment, cards_of, chain_of, ship
@@ -46,6 +47,7 @@ def main(config: CompressConfig) -> None:
     check_place(config.reports)
     data = config.data.load()
     task = task_for(data)
+    refuse_kinds(data.kind)
     model = checked_model(config.model, task, "--model")
     teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
     out = config.out or Path("runs") / f"{data.name}-{short_name(model)}-compressed"

@@ -83,8 +83,8 @@ def _quality(
 ) -> Measured:
     encoded = prepare_split(task, runtime.tokenizer, "evaluate", min(max_length, runtime.positions))
     logits = _logits(runtime, task, encoded, f"{entry.step}, {runtime.name} {runtime.precision}")
-    predictions = task.decode(logits)
-    value = task.metrics(predictions, encoded.labels)[task.data.metric]
+    predictions = task.decode(logits, encoded)
+    value = task.metrics(predictions, encoded.references)[task.data.metric]
     row = CompressionRow(
         step=entry.step,
         role=entry.role,
@@ -98,7 +98,7 @@ def _quality(
         folder=str(entry.artifact.folder),
         notes=entry.artifact.notes,
     )
-    return Measured(row=row, predictions=predictions, references=encoded.labels, counts=counts)
+    return Measured(row=row, predictions=predictions, references=encoded.references, counts=counts)
 
 
 def _logits(runtime: Runtime, task: Task, encoded: Encoded, label: str) -> np.ndarray:

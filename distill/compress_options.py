@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.errors import UserError
+from common.heads import SEQUENCE
 from students.prune import IMPORTANCE
 from students.ranking import check_parts
+from teacher.tasks import TASKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,3 +89,12 @@ class CompressOptions:
             return [self.recovery_epochs]
         early = self.recovery_epochs / 2 / (self.prune_steps - 1)
         return [early] * (self.prune_steps - 1) + [self.recovery_epochs / 2]
+
+
+def refuse_kinds(kind: str) -> None:
+    """Raise UserError for kinds of task whose models no step of a chain answers yet."""
+    if TASKS[kind].head_kind != SEQUENCE:
+        raise UserError(
+            f"models of tasks of the kind {kind!r} are not pruned, trimmed, quantised or exported here: leave --prune, "
+            "--trim-vocabulary, --int8 and --onnx out"
+        )

@@ -28,6 +28,7 @@ from distill.transfer_sets import TransferSet
 from distill.two_tokenizers import reader_notes, students_reader
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
+from reports.record import Record
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.difference import majority
 from teacher.finetune import Teacher, ready_teacher, teacher_key
@@ -88,12 +89,17 @@ def main(config: RunConfig) -> None:
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
         record = dataclasses.replace(record, compression=chains)
         record.save(run / "record.json")
-    build_reports(config.runs, config.reports, only=run.name if (config.reports / "index.html").exists() else None)
+    show(record, config)
+
+
+def show(record: Record, config: RunConfig) -> None:
+    """The page, and the last lines of a run."""
+    build_reports(config.runs, config.reports, only=record.name if (config.reports / "index.html").exists() else None)
     say(closing_table(record))
     for chain in record.compression:
         say(f"{chain.model}, step by step:")
         say(chain_table(chain, record.task.metric, higher_is_better=record.task.higher_is_better))
-    say(f"report: {config.reports / f'{run.name}.html'}")
+    say(f"report: {config.reports / f'{record.name}.html'}")
 
 
 def shared_by_all(

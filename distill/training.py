@@ -165,8 +165,8 @@ def _entries(stage: Stage, batches: Batches, prepared: Prepared) -> np.ndarray |
     """What the task's losses count of each example that the stage draws from."""
     if not stage.sets:
         return None
-    mixed = isinstance(batches, MixedBatches)
-    return prepared.task.weights(batches.mixed.encoded if mixed else prepared.splits["train"])
+    encoded = batches.mixed.encoded if isinstance(batches, MixedBatches) else prepared.splits["train"]
+    return prepared.task.weights(encoded)
 
 
 def _stored(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, shared: Shared) -> StoredFeatures | None:

@@ -1,6 +1,7 @@
 """An ONNX graph that is read backwards and rewritten, node by node."""
 
 from collections.abc import Iterable
+from typing import Any, cast
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
@@ -75,7 +76,8 @@ class Graph:
         if outputs[0] not in self._producers:
             producer = self.producer(name)
             place = 0 if producer is None else self._place(producer) + 1
-            self.nodes.insert(place, helper.make_node(kind, inputs, outputs, **options))
+            made: Any = helper.make_node(kind, inputs, outputs, **cast(dict[str, Any], options))
+            self.nodes.insert(place, made)
             self._index()
 
     def redirect(self, name: str, to: str) -> None:

@@ -6,6 +6,7 @@ Weights have one scale a column, chosen for the least squared error; activations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
@@ -105,7 +106,7 @@ def _table(graph: Graph, node: NodeProto, bits: int) -> None:
     if bits == 4:
         values = values[:, 0::2] | values[:, 1::2] << 4
     names = [graph.add_weight(f"{node.input[0]}_{kind}{bits}", value) for kind, value in (("q", values), ("s", scales))]
-    options = {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}
+    options: dict[str, Any] = {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}
     inputs = [names[0], node.input[1], names[1]]
     graph.replace(
         node, [helper.make_node("GatherBlockQuantized", inputs, list(node.output), domain=CONTRIB, **options)]
