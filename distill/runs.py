@@ -29,6 +29,7 @@ def settings_key(config: RunConfig) -> str:
     """Equal for two commands that make the same results."""
     kept = {name: value for name, value in settings(config).items() if name not in _NOT_SETTINGS}
     kept["distilling"].pop("jobs")
+    kept["finetuning"] = config.finetuning.deciding()
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
