@@ -206,5 +206,5 @@ def pooled_configuration(config: PretrainedConfig, pooling: str, **changes: Any)
             f"others can be had for {', '.join(POOLED)}"
         )
     kind = configuration_class(POOLED[plain_type(config)])
-    values = {name: value for name, value in config.to_dict().items() if name != "model_type"}
+    values = {name: value for name, value in config.to_dict().items() if name not in ("model_type", *changes)}
     return kind.from_dict(values | {"pooling": pooling}, **changes)

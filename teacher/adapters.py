@@ -6,6 +6,7 @@ Source: Hu et al., arXiv 2106.09685; on all linear layers, not on queries and va
 
 import contextlib
 import importlib.util
+import warnings
 from collections.abc import Iterator
 
 import torch
@@ -43,8 +44,10 @@ def low_rank(model: PreTrainedModel, *, rank: int, seed: int) -> Iterator[None]:
     places = levels(model)
     head = [parameter for parameter, place in places.items() if place == max(places.values())]
     config = LoraConfig(r=rank, lora_alpha=SCALE * rank, lora_dropout=0.0, target_modules=_layers_of(model))
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         torch.manual_seed(seed)
+        # peft asks transformers by a name that it is about to drop.
+        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`", category=FutureWarning)
         adapted = get_peft_model(model, config)
     for parameter in head:
         parameter.requires_grad_(True)

@@ -1,5 +1,6 @@
 """Heads that read the mean or the maximum of all states: formula, padding, folders, students of such teachers."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,15 @@ def test_a_student_with_all_of_its_teachers_layers_is_its_teacher(tiny_bert: Cal
     with torch.no_grad():
         ours, theirs = (model(input_ids=ids, attention_mask=mask).logits for model in (student, teacher))
     assert torch.allclose(ours, theirs, atol=1e-4)
+
+
+def test_a_pooled_albert_shares_what_it_is_to_share(tiny_bert: Callable[..., PreTrainedModel]) -> None:
+    teacher = _pooled(tiny_bert(layers=2).config, "mean")
+    config = dataclasses.replace(student_preset("albert", teacher.config), sharing="attention")
+    student: Any = build_student(config, teacher, seed=0)
+    first, second = (group.albert_layers[0] for group in student.albert.encoder.albert_layer_groups)
+    assert first.attention is second.attention
+    assert first.ffn is not second.ffn
 
 
 def test_modernbert_has_a_mean_of_its_own_and_no_maximum() -> None:
