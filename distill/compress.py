@@ -18,7 +18,7 @@ from distill.compress_config import CompressConfig
 from distill.compress_measure import Measured
 from distill.compress_steps import Work, work_for
 from distill.compress_summary import chain_table
-from distill.shipping import Shipment, cards_of, chain_of, ship
+from distill.shipping import UNCHANGED, Shipment, cards_of, chain_of, ship
 from distill.transfer_sets import key_of, weights_digest
 from reports.build import build_reports, check_place
 from reports.record import Record
@@ -68,7 +68,7 @@ def main(config: CompressConfig) -> None:
             name=short_name(model),
             start=Artifact(folder=model),
             reference=Artifact(folder=teacher),
-            reference_name=short_name(model) if config.teacher is None else "teacher",
+            reference_name=UNCHANGED if config.teacher is None else "teacher",
         )
         rows = ship(shipment, config.compress, work, out, speed=config.speed)
         record = _record(config, shipment, rows, work, out, precision, started)

@@ -1,5 +1,6 @@
 """The step of a chain that prunes: to a share of parameters, FLOPs or milliseconds, with recovery in between."""
 
+import copy
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -80,20 +81,39 @@ class Pruning:
         assert stored.cut is not None
         smaller, layers = stored.cut
         if self.options.recovery:
-            stage = recovery_stage(layers, epochs=epochs, learning_rate=self.training.learning_rate)
-            recover(
-                smaller,
-                before,
-                prepared,
-                self.teacher_logits(),
-                stage,
-                self.training,
-                folder / "training",
-                label=f"recovery, {in_words(shape_of(smaller))}",
-            )
-            Checkpoints.clear(folder / "training")
+            smaller = self._recovered(smaller, before, prepared, layers, epochs, folder)
         stored.keep("recovered", smaller, prepared, layers)
         return smaller, layers
+
+    def _recovered(
+        self,
+        smaller: PreTrainedModel,
+        before: PreTrainedModel,
+        prepared: Prepared,
+        layers: tuple[int, ...],
+        epochs: float,
+        folder: Path,
+    ) -> PreTrainedModel:
+        """The model after recovery, or as it was where that did it no good on the selection split."""
+        first = prepared.score(smaller, "select", self.training.precision)
+        unrecovered = copy.deepcopy(smaller)
+        recover(
+            smaller,
+            before,
+            prepared,
+            self.teacher_logits(),
+            recovery_stage(layers, epochs=epochs, learning_rate=self.training.learning_rate),
+            self.training,
+            folder / "training",
+            label=f"recovery, {in_words(shape_of(smaller))}",
+        )
+        Checkpoints.clear(folder / "training")
+        after = prepared.score(smaller, "select", self.training.precision)
+        say(f"  {self.task.data.metric} on the selection split: {abs(first):.4f} pruned, {abs(after):.4f} recovered")
+        if after >= first:
+            return smaller
+        say("  recovery did no good and is left out: more rows, or another --recovery-rate, may help")
+        return unrecovered
 
     def _cut(self, model: PreTrainedModel, prepared: Prepared, cost: Cost, most: float) -> tuple[PreTrainedModel, Kept]:
         def loss(batch: Mapping[str, Tensor]) -> Tensor:

@@ -8,7 +8,7 @@ from distill.compress_chain import Artifact
 from distill.compress_steps import work_for
 from distill.config import RunConfig
 from distill.job import Job
-from distill.shipping import Shipment, chain_of, ship
+from distill.shipping import UNCHANGED, Shipment, chain_of, ship
 from reports.record import Compression
 from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
@@ -49,6 +49,6 @@ def _compressed(config: RunConfig, run: Path, teacher: Teacher, job: Job, *, out
         name=job.row,
         start=Artifact(folder=job.model_folder),
         reference=Artifact(folder=reference),
-        reference_name=job.row if outputs_only else "teacher",
+        reference_name=UNCHANGED if outputs_only else "teacher",
     )
     return chain_of(shipment, ship(shipment, config.compress, work, folder, speed=config.speed))
