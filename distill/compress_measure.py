@@ -53,7 +53,8 @@ def entries_of(made: Sequence[Made], *, role: str = "chain", precisions: Sequenc
     places = [place for place, step in enumerate(made) if step.artifact.kind == "torch"]
     if places:
         last = places[-1]
-        also = [replace(found[last], precision=precision, seconds=None) for precision in precisions]
+        own = replace(found[last].artifact, notes=())
+        also = [replace(found[last], artifact=own, precision=precision, seconds=None) for precision in precisions]
         found[last + 1 : last + 1] = also
     return found
 
