@@ -19,12 +19,13 @@ from distill.compress_measure import Measured
 from distill.compress_options import refuse_kinds
 from distill.compress_steps import Work, work_for
 from distill.compress_summary import chain_table
-from distill.shipping import Shipment, cards_of, chain_of, ship
+from distill.runs import drop_if_unused, numbered
+from distill.shipping import UNCHANGED, Shipment, cards_of, chain_of, ship
 from distill.transfer_sets import key_of, weights_digest
 from reports.build import build_reports, check_place
 from reports.record import Record
 from teacher.data import TaskData, describe
-from teacher.finetune import claim
+from teacher.finetune import CLAIM, claim
 from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared, prepare_split
 from teacher.ranks import refuse_several
@@ -50,8 +51,9 @@ def main(config: CompressConfig) -> None:
     refuse_kinds(data.kind)
     model = checked_model(config.model, task, "--model")
     teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
-    out = config.out or Path("runs") / f"{data.name}-{short_name(model)}-compressed"
-    claim(out, _key(config, data, (model, teacher), precision))
+    key = _key(config, data, (model, teacher), precision)
+    out = config.out or _own_folder(Path("runs") / f"{data.name}-{short_name(model)}-compressed", key)
+    claim(out, key)
     with sole_use(out):
         say(f"run: {out}")
         for line in describe(data):
@@ -70,9 +72,13 @@ def main(config: CompressConfig) -> None:
             name=short_name(model),
             start=Artifact(folder=model),
             reference=Artifact(folder=teacher),
-            reference_name=short_name(model) if config.teacher is None else "teacher",
+            reference_name=UNCHANGED if config.teacher is None else "teacher",
         )
-        rows = ship(shipment, config.compress, work, out, speed=config.speed)
+        try:
+            rows = ship(shipment, config.compress, work, out, speed=config.speed)
+        except UserError:
+            drop_if_unused(out, marker=CLAIM)
+            raise
         record = _record(config, shipment, rows, work, out, precision, started)
         record.save(out / "record.json")
     build_reports(out.parent, config.reports, only=out.name if (config.reports / "index.html").exists() else None)
@@ -102,6 +108,16 @@ def short_name(folder: Path) -> str:
     """
     parts = [part for part in folder.resolve().parts if part != "model" and not re.fullmatch(r"seed-\d+", part)]
     return parts[-1]
+
+
+def _own_folder(base: Path, key: str) -> Path:
+    """The folder of an earlier run with these settings, or the first one under this name that is free."""
+
+    def fits(folder: Path) -> bool:
+        marker = folder / CLAIM
+        return not folder.exists() or (marker.is_file() and marker.read_text(encoding="utf-8").strip() == key)
+
+    return next(folder for folder in numbered(base) if fits(folder))
 
 
 def _key(config: CompressConfig, data: TaskData, folders: Sequence[Path], precision: str) -> str:

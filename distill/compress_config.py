@@ -21,7 +21,7 @@ class CompressConfig:
     """A fine-tuned model of the task: recovery learns its answers, and the table compares with it. None: the model
     itself."""
     out: Path | None = None
-    """Run folder. None: by task and model, under runs."""
+    """Run folder. None: by task and model, under runs; other settings get a folder of their own."""
     reports: Path = Path("reports")
     """Folder for the pages."""
     data: TaskOptions = field(default_factory=TaskOptions)

@@ -42,24 +42,20 @@ class Measured:
     predictions: np.ndarray
     references: np.ndarray
     """What is right."""
+    shown: bool
+    """It is its step's own row, and not the same model in torch once more."""
     counts: Counts
 
 
-def entries_of(made: Sequence[Made], *, role: str = "chain", bf16: bool = False) -> list[Entry]:
-    """A row a step; with `bf16` one more for the last model in torch."""
-    found = [
-        Entry(
-            step=step.title,
-            artifact=step.artifact,
-            role=role,
-            seconds=step.seconds,
-        )
-        for step in made
-    ]
+def entries_of(made: Sequence[Made], *, role: str = "chain", precisions: Sequence[str] = ()) -> list[Entry]:
+    """A row a step, and one more for the last model in torch in each of these precisions."""
+    found = [Entry(step=step.title, artifact=step.artifact, role=role, seconds=step.seconds) for step in made]
     places = [place for place, step in enumerate(made) if step.artifact.kind == "torch"]
-    if bf16 and places:
-        last = found[places[-1]]
-        found.insert(places[-1] + 1, replace(last, precision="bf16", seconds=None))
+    if places:
+        last = places[-1]
+        own = replace(found[last].artifact, notes=())
+        also = [replace(found[last], artifact=own, precision=precision, seconds=None) for precision in precisions]
+        found[last + 1 : last + 1] = also
     return found
 
 
@@ -85,6 +81,7 @@ def _quality(
     logits = _logits(runtime, task, encoded, f"{entry.step}, {runtime.name} {runtime.precision}")
     predictions = task.decode(logits, encoded)
     value = task.metrics(predictions, encoded.references)[task.data.metric]
+    shown = entry.artifact.kind != "torch" or entry.precision == "fp32"
     row = CompressionRow(
         step=entry.step,
         role=entry.role,
@@ -98,7 +95,7 @@ def _quality(
         folder=str(entry.artifact.folder),
         notes=entry.artifact.notes,
     )
-    return Measured(row=row, predictions=predictions, references=encoded.references, counts=counts)
+    return Measured(row=row, predictions=predictions, references=encoded.references, counts=counts, shown=shown)
 
 
 def _logits(runtime: Runtime, task: Task, encoded: Encoded, label: str) -> np.ndarray:

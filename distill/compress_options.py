@@ -34,8 +34,8 @@ class CompressOptions:
     """Learn from the teacher's answers and the states of the model before pruning, after every step."""
     recovery_epochs: float = 3.0
     """Passes over the training rows, half of them after the last step."""
-    recovery_rate: float = 2e-4
-    """Peak learning rate of recovery."""
+    recovery_rate: float = 5e-5
+    """Peak learning rate of recovery. A model that lost most of its units needs more, 2e-4 say."""
 
     onnx: bool = False
     """Write the result for ONNX Runtime too: a folder that runs without torch."""

@@ -1,5 +1,6 @@
 """The step of a chain that prunes: to a share of parameters, FLOPs or milliseconds, with recovery in between."""
 
+import copy
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from distill.compress_options import CompressOptions
 from distill.measure import measure_latency
 from distill.recovery import SAMPLE, Training, recover, recovery_stage, sample
 from students.anatomy import check_prunable
+from students.importance import at_random
 from students.prune import pruned
 from students.pruned_shape import EncoderShape, in_words, model_in_shape, shape_of
-from students.ranking import Kept
+from students.ranking import Kept, check_reachable, ranked
 from teacher.checkpoint import Checkpoints
 from teacher.prepare import Prepared, model_inputs, prepare
 from teacher.sources import Loaded, load_for_task
@@ -46,6 +48,9 @@ class Pruning:
         cost = _cost(self.options.prune_target, loaded.model)
         whole = cost(shape_of(loaded.model))
         current = loaded.model
+        bundles = ranked(shape_of(current), at_random(current, 0), self.options.parts, even=self.options.prune_even)
+        # Before minutes go into the first step of several.
+        check_reachable(shape_of(current), bundles, cost, (1 - (self.options.prune or 0.0)) * whole)
         layers = tuple(range(1, len(shape_of(current).heads) + 1))
         for number, epochs in enumerate(self.options.recovery_lengths(), start=1):
             share = (self.options.prune or 0.0) * number / self.options.prune_steps
@@ -80,20 +85,39 @@ class Pruning:
         assert stored.cut is not None
         smaller, layers = stored.cut
         if self.options.recovery:
-            stage = recovery_stage(layers, epochs=epochs, learning_rate=self.training.learning_rate)
-            recover(
-                smaller,
-                before,
-                prepared,
-                self.teacher_logits(),
-                stage,
-                self.training,
-                folder / "training",
-                label=f"recovery, {in_words(shape_of(smaller))}",
-            )
-            Checkpoints.clear(folder / "training")
+            smaller = self._recovered(smaller, before, prepared, layers, epochs, folder)
         stored.keep("recovered", smaller, prepared, layers)
         return smaller, layers
+
+    def _recovered(
+        self,
+        smaller: PreTrainedModel,
+        before: PreTrainedModel,
+        prepared: Prepared,
+        layers: tuple[int, ...],
+        epochs: float,
+        folder: Path,
+    ) -> PreTrainedModel:
+        """The model after recovery, or as it was where that did it no good on the selection split."""
+        first = prepared.score(smaller, "select", self.training.precision)
+        unrecovered = copy.deepcopy(smaller)
+        recover(
+            smaller,
+            before,
+            prepared,
+            self.teacher_logits(),
+            recovery_stage(layers, epochs=epochs, learning_rate=self.training.learning_rate),
+            self.training,
+            folder / "training",
+            label=f"recovery, {in_words(shape_of(smaller))}",
+        )
+        Checkpoints.clear(folder / "training")
+        after = prepared.score(smaller, "select", self.training.precision)
+        say(f"  {self.task.data.metric} on the selection split: {abs(first):.4f} pruned, {abs(after):.4f} recovered")
+        if after >= first:
+            return smaller
+        say("  recovery did no good and is left out: more rows, or another --recovery-rate, may help")
+        return unrecovered
 
     def _cut(self, model: PreTrainedModel, prepared: Prepared, cost: Cost, most: float) -> tuple[PreTrainedModel, Kept]:
         def loss(batch: Mapping[str, Tensor]) -> Tensor:
@@ -154,5 +178,8 @@ def _cost(target: str, model: PreTrainedModel) -> Cost:
 def _milliseconds(model: PreTrainedModel, shape: EncoderShape) -> float:
     """At batch 1, 16 pieces, one thread, as a share of the time of `model`, measured in turns."""
     pair = {"whole": model, "cut": model_in_shape(model, shape)}
-    times = measure_latency(pair, batches=(1,), lengths=(min(16, _positions(model)),), threads=(1,), seconds=1.0)
-    return times["cut"][0].p50_ms / times["whole"][0].p50_ms
+    lengths = (min(16, _positions(model)),)
+    times = measure_latency(pair, batches=(1,), lengths=lengths, threads=(1,), seconds=1.0, shown=False)
+    share = times["cut"][0].p50_ms / times["whole"][0].p50_ms
+    say(f"  {in_words(shape)}: {share:.2f} of the time")
+    return share

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from common.errors import UserError
 from common.progress import say
 from distill.compress_chain import Artifact
 from distill.compress_steps import work_for
 from distill.config import RunConfig
 from distill.job import Job
-from distill.shipping import Shipment, chain_of, ship
+from distill.shipping import UNCHANGED, Shipment, chain_of, ship
 from reports.record import Compression
 from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
@@ -16,19 +17,22 @@ from teacher.loop_config import resolve_precision
 
 def compressed_students(
     config: RunConfig, run: Path, teacher: Teacher, jobs: Sequence[Job], *, outputs_only: bool
-) -> tuple[Compression, ...]:
-    """The chain of every student (its first seed), finished steps kept under `run`/shipped; none where none is asked
-    for.
+) -> tuple[tuple[Compression, ...], tuple[str, ...]]:
+    """The chain of every student (its first seed), and a sentence for each that could not be made.
 
-    A teacher that is only its outputs is no first row: the student itself is then.
+    Finished steps are kept under `run`/shipped. A teacher that is only its outputs is no first row: the student itself
+    is then. Students that are trained already must not be lost to a target that cannot be reached.
     """
-    if not config.compress.anything:
-        return ()
-    return tuple(
-        _compressed(config, run, teacher, job, outputs_only=outputs_only)
-        for job in jobs
-        if not job.twin and job.seed == 0
-    )
+    chains, failures = [], []
+    for job in jobs if config.compress.anything else ():
+        if job.twin or job.seed != 0:
+            continue
+        try:
+            chains.append(_compressed(config, run, teacher, job, outputs_only=outputs_only))
+        except UserError as error:
+            say(f"{job.row} was not compressed: {error}")
+            failures.append(f"{job.row} was not compressed: {error}")
+    return tuple(chains), tuple(failures)
 
 
 def _compressed(config: RunConfig, run: Path, teacher: Teacher, job: Job, *, outputs_only: bool) -> Compression:
@@ -49,6 +53,6 @@ def _compressed(config: RunConfig, run: Path, teacher: Teacher, job: Job, *, out
         name=job.row,
         start=Artifact(folder=job.model_folder),
         reference=Artifact(folder=reference),
-        reference_name=job.row if outputs_only else "teacher",
+        reference_name=UNCHANGED if outputs_only else "teacher",
     )
     return chain_of(shipment, ship(shipment, config.compress, work, folder, speed=config.speed))

@@ -9,18 +9,18 @@ from reports.words import scaled
 
 def chain_table(chain: Compression, metric: str, *, higher_is_better: bool) -> str:
     """A line a row, with ratios to the first one, and a sentence about the last."""
-    cells = cells_of(chain)
+    cells = [cell for cell in cells_of(chain) if cell[0] == 1]
     heading: tuple[str, ...] = (
         "step",
         "runtime",
         metric,
         "kept" if higher_is_better else "x error",
-        "parameters",
+        "params",
         "on disk",
-        "smaller",
+        "ratio",
     )
     for batch, length in cells:
-        heading += (f"ms {batch}x{length}", "speed")
+        heading += (f"ms {batch}x{length}", "ratio")
     rows = [_line(row, chain.rows[0], cells, higher_is_better=higher_is_better) for row in chain.rows]
     return "\n".join([aligned([heading], rows), verdict(chain, higher_is_better=higher_is_better)])
 
@@ -31,7 +31,7 @@ def _line(
     kept = "" if row.retained is None else f"{row.retained:.1%}" if higher_is_better else f"{row.retained:.2f}x"
     line: tuple[str, ...] = (
         row.step,
-        f"{row.runtime} {row.precision}",
+        f"{row.runtime.split()[0]} {row.precision}",
         f"{row.value:.4f}",
         kept,
         scaled(row.parameters),

@@ -1,5 +1,6 @@
 """What a model costs: parameters, bytes, operations, milliseconds, memory. No column is inferred from another."""
 
+import contextlib
 import itertools
 import math
 import time
@@ -94,6 +95,7 @@ def measure_latency(
     threads: Sequence[int] | None = None,
     precision: str = "fp32",
     seconds: float = 30.0,
+    shown: bool = True,
 ) -> dict[str, tuple[Latency, ...]]:
     """Milliseconds a forward pass on the CPU, of each model in turn (A B A B ...), so that disturbances meet all alike.
 
@@ -104,6 +106,7 @@ def measure_latency(
         threads: 1 and all usable cores if None.
         precision: "fp32", or "bf16" for autocast.
         seconds: of the whole. A cell gets at least 3 repeats, so slow models may take longer, and at most 50.
+        shown: with progress.
 
     Raises:
         UserError: unknown precision, or a model that is not on the CPU.
@@ -127,7 +130,7 @@ def measure_latency(
     autocast = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
     try:
         with evaluation_mode(models.values()), torch.inference_mode(), autocast:
-            _measure_cells(models, cells, precision, seconds, results)
+            _time_cells(lambda cell: _calls(models, cell), cells, precision, seconds, results, shown=shown)
     finally:
         torch.set_num_threads(before)
     return {name: tuple(rows) for name, rows in results.items()}
@@ -163,33 +166,26 @@ def time_calls(
     return {name: tuple(rows) for name, rows in results.items()}
 
 
-def _measure_cells(
-    models: Mapping[str, PreTrainedModel],
-    cells: Sequence[_Cell],
-    precision: str,
-    seconds: float,
-    results: Mapping[str, list[Latency]],
-) -> None:
-    _time_cells(lambda cell: _calls(models, cell), cells, precision, seconds, results)
-
-
 def _time_cells(
     calls: Callable[[_Cell], Mapping[Key, Callable[[], object]]],
     cells: Sequence[_Cell],
     precision: str,
     seconds: float,
     results: Mapping[Key, list[Latency]],
+    *,
+    shown: bool = True,
 ) -> None:
     """Append each cell's row of each call to `results`. Time that one cell does not use goes to those after it."""
     end = time.perf_counter() + seconds
-    with Progress("measure latency", total=len(cells), unit="cell") as bar:
+    with Progress("measure latency", total=len(cells), unit="cell") if shown else contextlib.nullcontext() as bar:
         for index, cell in enumerate(cells):
             torch.set_num_threads(cell.threads)
             part = cell.share / sum(later.share for later in cells[index:])
             times = _interleave(calls(cell), until=part * (end - time.perf_counter()))
             for name, row in times.items():
                 results[name].append(_summary(row, cell, precision))
-            bar.advance()
+            if bar is not None:
+                bar.advance()
 
 
 def _calls(models: Mapping[str, PreTrainedModel], cell: _Cell) -> dict[str, Callable[[], object]]:

@@ -85,9 +85,10 @@ def main(config: RunConfig) -> None:
             jobs = on_equal_time(jobs, shared, run, config.distilling.workers)
         run_jobs(jobs, shared, config.distilling.workers)
         drop_insides(run)
-        chains = compressed_students(config, run, teacher, jobs, outputs_only=inputs.outputs is not None)
+        outputs_only = inputs.outputs is not None
+        chains, failures = compressed_students(config, run, teacher, jobs, outputs_only=outputs_only)
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
-        record = dataclasses.replace(record, compression=chains)
+        record = dataclasses.replace(record, compression=chains, failures=(*record.failures, *failures))
         record.save(run / "record.json")
     show(record, config)
 

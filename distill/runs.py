@@ -53,7 +53,7 @@ def open_run(config: RunConfig, task: str, files: Mapping[str, str] | None = Non
         return _unfinished(config, base, files or {})
     folder = config.runs / base
     if config.name is None:
-        folder = next(path for path in _numbered(folder) if not path.exists())
+        folder = next(path for path in numbered(folder) if not path.exists())
     elif folder.exists() and any(folder.iterdir()):
         raise UserError(
             f"{folder} is there already: --resume goes on with an unfinished run; else choose another --name"
@@ -64,13 +64,14 @@ def open_run(config: RunConfig, task: str, files: Mapping[str, str] | None = Non
     return folder
 
 
-def _numbered(folder: Path) -> "itertools.chain[Path]":
+def numbered(folder: Path) -> "itertools.chain[Path]":
+    """The folder, and the names that are tried after it: NAME-2, NAME-3, ..."""
     return itertools.chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2)))
 
 
 def _unfinished(config: RunConfig, base: str, files: Mapping[str, str]) -> Path:
     candidates = (
-        [config.runs / base] if config.name else list(itertools.takewhile(Path.exists, _numbered(config.runs / base)))
+        [config.runs / base] if config.name else list(itertools.takewhile(Path.exists, numbered(config.runs / base)))
     )
     refusal = f"no unfinished run of these settings under {config.runs / base}: leave --resume out"
     for folder in reversed(candidates):
@@ -103,9 +104,9 @@ def _stored(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def drop_if_unused(folder: Path) -> None:
-    """Remove the folder of a run that never began, so that its name is free again."""
-    ours = {"config.json", ".lock"}
+def drop_if_unused(folder: Path, *, marker: str = "config.json") -> None:
+    """Remove the folder of a run that never began, which has `marker` alone, so that its name is free again."""
+    ours = {marker, ".lock"}
     if {path.name for path in folder.iterdir()} <= ours:
         shutil.rmtree(folder)
 

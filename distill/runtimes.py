@@ -1,6 +1,5 @@
 """How artifacts are run: one way to ask any of them for logits, for quality and for milliseconds alike."""
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from distill.compress_chain import Artifact
 from distill.flops import flops, max_length
 from distill.measure import count_embedding_parameters, count_parameters
+from students.quantize_torch import torch_bf16, torch_int8
 from teacher.prepare import model_inputs
 from teacher.sources import load_for_task
 from teacher.tasks.base import Task
@@ -45,9 +45,13 @@ class Counts:
     flops: int
 
 
+PRECISIONS: dict[str, Callable[[PreTrainedModel], PreTrainedModel]] = {"bf16": torch_bf16, "int8": torch_int8}
+"""Precision in torch, other than fp32, to what makes a copy in it."""
+
+
 def torch_runtime(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: str = "fp32") -> Runtime:
-    """A model in torch; with "bf16" a copy of it in that type."""
-    own = model.eval() if precision == "fp32" else copy.deepcopy(model).to(torch.bfloat16).eval()  # type: ignore[arg-type]
+    """A model in torch, or a copy of it in another of PRECISIONS."""
+    own = model.eval() if precision == "fp32" else PRECISIONS[precision](model)
 
     def bind(batch: Mapping[str, Tensor]) -> Bound:
         inputs = model_inputs(own, batch)

@@ -12,6 +12,9 @@ from distill.compress_steps import Work, reference_steps, steps_for
 from distill.evaluate import quality
 from reports.record import Compression, ModelCard, Size, Speed
 
+UNCHANGED = "unchanged"
+"""What the model itself is called where it is its own reference."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shipment:
@@ -35,12 +38,12 @@ def ship(
     alone = shipment.start.folder.resolve() == shipment.reference.folder.resolve()
     made = run_chain(shipment.start, steps_for(options, work), folder)
     baselines = run_chain(shipment.reference, reference_steps(options, work), folder / "reference")
-    bf16 = bf16_pays()
+    precisions = ("bf16",) if bf16_pays() else ()
     entries = [Entry(step=shipment.reference_name, artifact=shipment.reference, role="reference")]
-    if bf16:
-        entries.append(
-            Entry(step=shipment.reference_name, artifact=shipment.reference, precision="bf16", role="baseline")
-        )
+    entries += [
+        Entry(step=shipment.reference_name, artifact=shipment.reference, precision=precision, role="baseline")
+        for precision in precisions
+    ]
     entries += [
         Entry(
             step=f"{shipment.reference_name}, {entry.step}",
@@ -53,7 +56,7 @@ def ship(
     ]
     if not alone:
         entries.append(Entry(step=shipment.name, artifact=shipment.start))
-    entries += entries_of(made, bf16=bf16)
+    entries += entries_of(made, precisions=(*precisions, *(("int8",) if options.int8 else ())))
     return measured(entries, work.task, max_length=work.max_length, speed=speed, seconds=seconds)
 
 
@@ -65,7 +68,7 @@ def chain_of(shipment: Shipment, rows: Sequence[Measured]) -> Compression:
 def cards_of(rows: Sequence[Measured], work: Work) -> tuple[ModelCard, ...]:
     """A card for the reference and one for each step, for a record that is about one chain alone."""
     first = rows[0]
-    shown = [entry for entry in rows if entry.row.role != "baseline" and entry.row.precision != "bf16"]
+    shown = [entry for entry in rows if entry.row.role != "baseline" and entry.shown]
     return tuple(
         ModelCard(
             name=entry.row.step,

@@ -83,7 +83,7 @@ def verdict(chain: Compression, *, higher_is_better: bool) -> str:
 def _kept(first: CompressionRow, last: CompressionRow, *, higher_is_better: bool) -> str:
     if last.retained is None:
         return ""
-    whose = "the teacher's" if first.step == "teacher" else f"{first.step}'s"
+    whose = f"the {first.step} model's" if first.step == "unchanged" else f"the {first.step}'s"
     if higher_is_better:
         return f"keeps {percent(last.retained)} of {whose} score"
     return f"has {last.retained:.2f}{TIMES} {whose} error"

@@ -158,13 +158,7 @@ def to_cost(shape: EncoderShape, bundles: Sequence[Bundle], cost: Callable[[Enco
     Raises:
         UserError: all of them together are not enough.
     """
-    smallest = without(shape, bundles).shape(shape)
-    if cost(smallest) > most:
-        share = 1 - cost(smallest) / cost(shape)
-        raise UserError(
-            f"--prune: at most {share:.0%} can go with these parts (one head and some units stay in every layer): "
-            "prune less, or give more --prune-parts (heads, ffn, hidden, layers)"
-        )
+    check_reachable(shape, bundles, cost, most)
     low, high = 0, len(bundles)
     while low < high:
         middle = (low + high) // 2
@@ -173,3 +167,15 @@ def to_cost(shape: EncoderShape, bundles: Sequence[Bundle], cost: Callable[[Enco
         else:
             low = middle + 1
     return without(shape, bundles[:low])
+
+
+def check_reachable(
+    shape: EncoderShape, bundles: Sequence[Bundle], cost: Callable[[EncoderShape], float], most: float
+) -> None:
+    """Raise UserError where a cost of at most `most` cannot be reached with all bundles gone, in whatever order."""
+    smallest = cost(without(shape, bundles).shape(shape))
+    if smallest > most:
+        raise UserError(
+            f"--prune: at most {1 - smallest / cost(shape):.0%} can go with these parts (one head and some units stay "
+            "in every layer): prune less, or give more --prune-parts (heads, ffn, hidden, layers)"
+        )

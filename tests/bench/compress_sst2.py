@@ -62,8 +62,9 @@ def main() -> None:
     options = _options()
     teacher, model = _base_shapes(options) if options.base else (options.teacher, options.model)
     chain = shlex.split(options.chain)
-    # Random weights have nothing to recover, and no gradient says what matters.
-    chain += ["--no-recovery", "--prune-steps", "1", "--importance", "random"] if options.base else []
+    # Random weights have nothing to recover or to lose, and no gradient says what matters.
+    without = ["--no-recovery", "--prune-steps", "1", "--importance", "random", "--max-drop", "1"]
+    chain += without if options.base else []
     name = "compress-base" if options.base else "compress-sst2"
     places = ["--out", options.out / name, "--reports", options.out / "reports", "--data-dir", options.data_dir]
     arguments = [*places, "--task", "sst2", "--rows", options.rows, "--teacher", teacher, "--model", model, *chain]
@@ -132,7 +133,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--model", type=Path, help="student that was distilled from it")
     parser.add_argument("--base", action="store_true", help="shapes with random weights instead")
     parser.add_argument("--rows", default="all", help="training rows")
-    parser.add_argument("--chain", default="--prune 0.5", help="the steps, as options of distill.compress")
+    parser.add_argument("--chain", default="--prune 0.5 --int8", help="the steps, as options of distill.compress")
     options = parser.parse_args()
     if not options.base and (options.teacher is None or options.model is None):
         raise UserError("--teacher and --model are missing: give both, or --base")

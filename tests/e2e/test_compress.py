@@ -66,11 +66,12 @@ def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
     assert compress(*options) == 0
     output = capsys.readouterr().out
     (chain,) = Record.load(tmp_path / "runs" / "small" / "record.json").compression
-    rows = [row for row in chain.rows if row.precision != "bf16"]
+    assert any(row.precision == "int8" and row.runtime.startswith("torch") for row in chain.rows)
+    rows = [row for row in chain.rows if row.precision not in ("bf16", "int8")]
     assert [(row.role, row.step, row.precision) for row in rows] == [
-        ("reference", "teacher", "fp32"),
-        ("baseline", "teacher, ONNX", "fp32"),
-        ("baseline", "teacher, int8", "int8 dynamic"),
+        ("reference", "unchanged", "fp32"),
+        ("baseline", "unchanged, ONNX", "fp32"),
+        ("baseline", "unchanged, int8", "int8 dynamic"),
         ("chain", "pruned 50% of parameters", "fp32"),
         ("chain", "ONNX", "fp32"),
         ("chain", "int8", "int8 dynamic"),
@@ -151,7 +152,7 @@ def test_a_mistake_gives_one_message_and_code_2(
     assert compress(*options_for(tmp_path, reviews, folder), *changes) == 2
     message = capsys.readouterr().err
     assert all(word in message for word in words), message
-    assert not (tmp_path / "runs" / "small" / "record.json").exists()
+    assert not (tmp_path / "runs" / "small").exists(), "the name is free for another try"
 
 
 def test_a_model_without_a_head_is_refused(
@@ -175,3 +176,11 @@ def test_one_command_distils_and_prunes(tmp_path: Path, reviews: Path, teacher: 
     assert chain.rows[-1].parameters < record.model("tiny").size.parameters
     assert load(folder / "shipped" / "tiny" / "1-prune" / "model")
     assert "tiny, step by step" in (tmp_path / "reports" / "reviews-tiny.html").read_text(encoding="utf-8")
+
+
+def test_a_target_out_of_reach_does_not_cost_the_students(tmp_path: Path, reviews: Path, teacher: Path) -> None:
+    options = quick(tmp_path, reviews, teacher, "--student", "tiny", "--no-twins", "--prune", "0.99")
+    assert run_command(run_main, RunConfig, arguments=options) == 0
+    record = Record.load(tmp_path / "runs" / "reviews-tiny" / "record.json")
+    assert record.compression == ()
+    assert "tiny was not compressed: --prune: at most" in record.failures[0]

@@ -10,13 +10,14 @@ from transformers import PreTrainedModel
 
 from common.artifact import CardText, load, save
 from common.errors import UserError
-from distill.compress import short_name
+from distill.compress import _own_folder, short_name
 from distill.compress_chain import Artifact, Step, run_chain
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.compress_steps import STEPS, Work, steps_for
 from distill.recovery import Training, recovery_stage
 from students.pruned_shape import shape_of
+from teacher.finetune import claim
 from teacher.tasks.base import Task
 
 LABELS = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
@@ -96,6 +97,16 @@ def test_half_of_recovery_is_after_the_last_step() -> None:
 def test_a_model_is_called_what_its_path_calls_it() -> None:
     assert short_name(Path("runs/reviews-tiny/tiny/seed-0/model")) == "tiny"
     assert short_name(Path("runs/sst2-teacher/model")) == "sst2-teacher"
+
+
+def test_without_out_other_settings_get_another_folder(tmp_path: Path) -> None:
+    base = tmp_path / "small"
+    assert _own_folder(base, "1") == base
+    claim(base, "1")
+    assert _own_folder(base, "1") == base
+    assert _own_folder(base, "2") == tmp_path / "small-2"
+    claim(tmp_path / "small-2", "2")
+    assert _own_folder(base, "2") == tmp_path / "small-2"
 
 
 def work_of(task: Task) -> Work:

@@ -122,6 +122,8 @@ def test_any_share_of_any_parts_gives_a_smaller_model_that_reloads_bit_for_bit(
     again = load(folder)[0]
     twice, _ = pruned(again, batches(1), loss_of(again), **arguments | {"most": shape.encoder_parameters})
     assert count_parameters(twice) == count_parameters(smaller), "nothing has to go any more"
+    thrice = without(shape, ranked(shape, taylor(again, batches(1), loss_of(again)).scores, parts, even=False)[:1])
+    assert shape_of(cut(again, thrice, taylor(again, batches(1), loss_of(again)))) == thrice.shape(shape)
 
 
 def test_what_adds_nothing_can_go_without_a_change(tiny_bert: Make) -> None:
