@@ -17,6 +17,7 @@ from common.words import first_line
 from distill.config import RunConfig
 from distill.stages import Stage
 from distill.terms import TERMS
+from students.general import folder_configuration
 from teacher.hub import offline_if_unreachable
 from teacher.sources import minilm_folder
 
@@ -69,9 +70,11 @@ def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) 
     """The students' own tokenizer; None where it is the teacher's, or where that is not known yet (None).
 
     Raises:
-        UserError: a tokenizer was asked for, and cannot be had.
+        UserError: a tokenizer was asked for, and cannot be had; a folder of a student that holds none.
     """
     options = config.distilling
+    if options.student_from is not None:
+        folder_configuration(options.student_from)
     named = {"--student-tokenizer": options.student_tokenizer, "--student-from": options.student_from}
     for option, source in named.items():
         if source is not None:

@@ -22,6 +22,7 @@ from common.errors import UserError
 from common.output_layer import is_head, output_layer
 from common.progress import say
 from common.words import first_line
+from teacher.disentangled import stand_autocast
 from teacher.head import start_in_label_units
 from teacher.hub import offline_if_unreachable
 from teacher.labels import match_names
@@ -107,6 +108,7 @@ def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, info = _read_model(where, **head)
+    stand_autocast(model)
     missing = {name for name in info["missing_keys"] if "position_ids" not in name}
     new_head = {name for name in missing if is_head(model, name)}
     if info["mismatched_keys"]:

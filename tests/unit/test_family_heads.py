@@ -70,6 +70,8 @@ def test_numbers_are_trained_in_standardised_units_and_answered_in_their_own(
         assert any(isinstance(module, StandardisedHead) for module in model.modules())
         torch.testing.assert_close(torch.tensor(predict_logits(model, prepared, "select")), torch.tensor(plain))
     assert not any(isinstance(module, StandardisedHead) for module in model.modules())
+    rounded = predict_logits(model, prepared, "select", precision="bf16")
+    torch.testing.assert_close(torch.tensor(rounded), torch.tensor(plain), rtol=0, atol=0.1)
     torch.testing.assert_close(torch.tensor(predict_logits(model, prepared, "select")), torch.tensor(plain))
 
 
