@@ -19,6 +19,7 @@ from distill.stages import Stage
 from distill.terms import TERMS
 from students.general import folder_configuration
 from teacher.hub import offline_if_unreachable
+from teacher.scratch import expected_tokenizer
 from teacher.sources import minilm_folder
 
 
@@ -84,6 +85,14 @@ def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) 
                 _check(teacher, "--teacher", config.teacher)
                 return Reader(place=tokenizer_place(str(source), option), tokenizer=tokenizer)
     return None
+
+
+def expected_reader(config: RunConfig) -> Reader | None:
+    """`students_reader` before there is a teacher, from where it will come from."""
+    options = config.distilling
+    if options.student_tokenizer is None and options.student_from is None:
+        return None
+    return students_reader(config, expected_tokenizer(config.teacher))
 
 
 def _check(tokenizer: PreTrainedTokenizerBase, option: str, source: str) -> None:
