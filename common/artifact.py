@@ -14,16 +14,17 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
+from common.architectures import register_architectures
 from common.card import CardText, card_page, label_names
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
+from common.heads import AUTO_CLASSES, head_of_config
 from common.words import first_line
 
 WEIGHTS, CONFIG, CARD, MANIFEST = "model.safetensors", "config.json", "README.md", "distillery.json"
@@ -39,24 +40,30 @@ def save(
     card: CardText,
     replace: bool = False,
     files: Mapping[str, str] | None = None,
+    max_length: int | None = None,
 ) -> None:
     """Write the model folder: complete, or not at all. `files` are further text files, by name.
+
+    `max_length` is that of the task, in pieces: the tokenizer's file says it to whoever predicts with the model.
 
     A model folder that was saved before is replaced with `replace`; a folder with anything else in it never is.
 
     Raises:
         UserError: the folder is taken, or cannot be written (disk full, no permission).
     """
-    _check_free(folder, replace=replace)
+    check_free(folder, replace=replace)
     with new_folder(folder) as target:
         model.save_pretrained(target, state_dict=state_to_save(model), max_shard_size="1000GB")
         _fill_labels(target / CONFIG, model.config)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if max_length is not None and backend is not None:
+            # Else the file says how long a text of the last tokenising was, which may have been general text.
+            backend.enable_truncation(max_length)
         tokenizer.save_pretrained(target)
         write_text(target / CARD, card_page(card, model, (target / WEIGHTS).stat().st_size))
         for name, text in (files or {}).items():
             write_text(target / name, text)
-        written = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
-        write_json(target / MANIFEST, {"files": [*written, MANIFEST]})
+        write_manifest(target)
 
 
 def state_to_save(model: PreTrainedModel) -> dict[str, Tensor]:
@@ -83,11 +90,12 @@ def load(folder: Path | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         UserError: a missing or damaged file, no labels, or tensors that are missing, superfluous or of another shape.
     """
     folder = Path(folder)
+    register_architectures()
     _check_files(folder)
     config = _config(folder)
     _check_tensors(folder, config)
     with _explained(folder, "the weights"):
-        model = AutoModelForSequenceClassification.from_pretrained(
+        model = AUTO_CLASSES[head_of_config(config)].from_pretrained(
             folder, config=config, local_files_only=True, use_safetensors=True, trust_remote_code=False
         )
     with _explained(folder, "the tokenizer"):
@@ -104,7 +112,14 @@ def verify(folder: Path, model: PreTrainedModel, batch: Mapping[str, Tensor]) ->
         raise UserError(f"{folder}: the saved model's logits differ by up to {difference:.2g}: save it again")
 
 
-def _check_free(folder: Path, *, replace: bool) -> None:
+def write_manifest(folder: Path) -> None:
+    """List the files of a new model folder in it, the list included."""
+    written = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    write_json(folder / MANIFEST, {"files": [*written, MANIFEST]})
+
+
+def check_free(folder: Path, *, replace: bool) -> None:
+    """Raise UserError unless a model folder may be written there: it is new, empty, or a model's and to be replaced."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not folder.is_dir():
@@ -173,7 +188,7 @@ def _check_tensors(folder: Path, config: PretrainedConfig) -> None:
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} is damaged or cut off ({error}): save the model again") from error
     with _explained(folder, "the configuration"), torch.device("meta"):
-        needed = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False).state_dict()
+        needed = AUTO_CLASSES[head_of_config(config)].from_config(config, trust_remote_code=False).state_dict()
     shapes = {name: tuple(tensor.shape) for name, tensor in needed.items()}
     problems = [f"{name} is missing" for name in shapes if name not in found]
     problems += [f"{name} is not part of this model" for name in found if name not in shapes]

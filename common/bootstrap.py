@@ -63,25 +63,47 @@ def bootstrap_difference(
     return _interval(values, point, len(model), rng, level)
 
 
-def bootstrap_mean_difference(
-    model: Sequence[ArrayLike], other: Sequence[ArrayLike], *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+def bootstrap_sums_difference(
+    model: Sequence[ArrayLike],
+    other: Sequence[ArrayLike],
+    combine: Callable[[NDArray], NDArray],
+    *,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> Interval:
-    """`bootstrap_difference` for a metric that is a mean over examples, such as accuracy; much faster.
+    """`bootstrap_difference` for a metric that follows from sums over examples; much faster.
+
+    Such are means (accuracy, exact match) and F1 over all entities.
 
     Args:
-        model: for each seed one score an example (1.0 where right, 0.0 where wrong), n each.
+        model: for each seed k numbers an example, (n, k).
         other: the same for the model compared with.
+        combine: sums over examples (..., k) to the metric (...).
         resamples: number of bootstrap draws.
         level: of the interval.
         seed: of the draws.
     """
-    scores = np.array([np.asarray(values, dtype=float) for values in (*model, *other)])
-    _check([len(values) for values in scores], scores.shape[1], len(model), len(other))
+    numbers = [np.asarray(values, dtype=float) for values in (*model, *other)]
+    _check([len(values) for values in numbers], len(numbers[0]), len(model), len(other))
     rng = np.random.default_rng(seed)
-    count = scores.shape[1]
-    # Counting how often each example was drawn turns the resampled means into one matrix product.
-    values = np.concatenate([_counts(rows) @ scores.T / count for rows in _draws(rng, count, resamples)])
-    return _interval(values, scores.mean(axis=1), len(model), rng, level)
+    table = np.stack(numbers, axis=1)
+    # Counting how often each example was drawn turns the resampled sums into one matrix product.
+    values = np.concatenate(
+        [combine(np.tensordot(_counts(rows), table, axes=1)) for rows in _draws(rng, len(table), resamples)]
+    )
+    return _interval(values, combine(table.sum(axis=0)), len(model), rng, level)
+
+
+def bootstrap_mean_difference(
+    model: Sequence[ArrayLike], other: Sequence[ArrayLike], *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+) -> Interval:
+    """`bootstrap_sums_difference` of a mean over examples; each seed gives one score an example, n each."""
+    count = len(np.asarray(model[0])) if model else 0
+    first, second = ([np.asarray(values, dtype=float)[:, None] for values in group] for group in (model, other))
+    return bootstrap_sums_difference(
+        first, second, lambda sums: sums[..., 0] / count, resamples=resamples, level=level, seed=seed
+    )
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:

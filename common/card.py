@@ -6,6 +6,9 @@ from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedModel
 
+from common.architectures import ARCHITECTURES
+from common.heads import head_of_model
+
 
 @dataclass(frozen=True, kw_only=True)
 class CardText:
@@ -47,7 +50,9 @@ def card_page(card: CardText, model: PreTrainedModel, size: int) -> str:
         f"- Size: {model.num_parameters():,} parameters, {size / 1e6:.1f} MB",
         "",
         *(["## Quality", "", "| metric | value |", "|---|---|", *quality, ""] if quality else []),
-        USAGE,
+        USAGE.format(
+            auto=f"AutoModel{head_of_model(model)}", first=OWN_TYPE if model.config.model_type in ARCHITECTURES else ""
+        ),
     ]
     return "\n".join(lines)
 
@@ -59,12 +64,24 @@ def _cell(text: str) -> str:
 
 USAGE = """## Use
 
-```python
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+```
+python -m distill.predict --model "path of this folder" "a text"
+```
 
+or, with transformers alone:
+
+```python
+from transformers import {auto}, AutoTokenizer
+{first}
 folder = "path of this folder"
 tokenizer = AutoTokenizer.from_pretrained(folder)
-model = AutoModelForSequenceClassification.from_pretrained(folder)
+model = {auto}.from_pretrained(folder)
 logits = model(**tokenizer(["a text"], return_tensors="pt")).logits
 ```
+"""
+
+OWN_TYPE = """
+from common.architectures import register_architectures  # of Distillery: transformers alone does not know this type
+
+register_architectures()
 """

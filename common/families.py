@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from transformers import PretrainedConfig
 
 from common.errors import UserError
+from common.pooled import plain_type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,20 +46,20 @@ def family_of(config: PretrainedConfig) -> Family:
     Raises:
         UserError: none that is known, or a decoder.
     """
-    if config.model_type not in FAMILIES:
+    if plain_type(config) not in FAMILIES:
         raise UserError(
             f"the teacher's model_type is {config.model_type!r}: teachers are of {', '.join(FAMILIES)}; choose another "
             "--teacher"
         )
     if getattr(config, "is_decoder", False):
         raise UserError("the teacher is a decoder (is_decoder is true): students are made from encoders only")
-    return FAMILIES[config.model_type]
+    return FAMILIES[plain_type(config)]
 
 
 def max_length(config: PretrainedConfig) -> int:
     """The longest sequence that a model takes, in pieces; RoBERTa's positions begin after the padding index."""
     positions = int(config.max_position_embeddings)
-    family = FAMILIES.get(config.model_type)
+    family = FAMILIES.get(plain_type(config))
     return positions - int(config.pad_token_id or 0) - 1 if family is not None and family.offset else positions
 
 
@@ -78,7 +79,7 @@ def scored_layers(config: PretrainedConfig, length: int) -> frozenset[int]:
 
     None of DeBERTa's, and not ModernBERT's local ones where texts reach beyond what these see.
     """
-    family = FAMILIES.get(config.model_type)
+    family = FAMILIES.get(plain_type(config))
     if family is not None and not family.scores:
         return frozenset()
     return frozenset(range(1, config.num_hidden_layers + 1)) - set(local_layers(config, length))

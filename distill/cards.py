@@ -41,7 +41,7 @@ def _architecture(model: PreTrainedModel) -> dict[str, Any]:
 
 def teacher_card(teacher: Teacher, answers: np.ndarray, speed: Speed | None) -> ModelCard:
     """The teacher's row; one without a speed is only its outputs, and has no size either."""
-    references = teacher.prepared.splits["evaluate"].labels
+    references = teacher.prepared.splits["evaluate"].references
     score = quality(teacher.prepared.task, {0: answers}, references, teacher=None)
     if speed is None:
         return ModelCard(name=TEACHER, role="teacher", start=teacher.origin, quality=score)
@@ -90,7 +90,7 @@ def student_card(
     """A student's row, or its twin's; `group` has its seeds, `groups` those of every row."""
     first = group[0]
     prepared = teacher.prepared
-    references = prepared.splits["evaluate"].labels
+    references = prepared.splits["evaluate"].references
     model = students[first.row]
     twin = next((other for other in groups if other[0].twin and other[0].student == first.student), None)
     score = quality(
@@ -134,9 +134,11 @@ def _layers_in_words(job: Job) -> str:
     return ", ".join(str(layer + 1) for layer in job.student.teacher_layers or ())
 
 
-def baseline_card(teacher: Teacher, teacher_answers: np.ndarray | None) -> ModelCard:
-    """TF-IDF and a linear model on the same rows."""
+def baseline_card(teacher: Teacher, teacher_answers: np.ndarray | None) -> ModelCard | None:
+    """TF-IDF and a linear model on the same rows; None for kinds of task that they have no answer to."""
     task, data = teacher.prepared.task, teacher.prepared.task.data
+    if task.kind not in NAMES:
+        return None
     train, evaluate = data.splits["train"], data.splits["evaluate"]
     say("fitting the TF-IDF baseline")
     predictions = tfidf_baseline(
@@ -146,7 +148,7 @@ def baseline_card(teacher: Teacher, teacher_answers: np.ndarray | None) -> Model
         kind=task.kind,
         seed=0,
     )
-    references = teacher.prepared.splits["evaluate"].labels
+    references = teacher.prepared.splits["evaluate"].references
     score = quality(task, {0: predictions}, references, teacher=teacher_answers)
     return ModelCard(name=NAMES[task.kind], role="baseline", quality=score)
 
@@ -167,7 +169,7 @@ def task_card(prepared: Prepared) -> TaskCard:
         higher_is_better=task.higher_is_better,
         rows={name: len(examples) for name, examples in data.splits.items()},
         origins=dict(data.origins),
-        majority=majority(task, prepared.splits["evaluate"].labels),
+        majority=majority(task, prepared.splits["evaluate"].references),
         fingerprint=data.fingerprint,
         sources=dict(data.sources),
         notes=data.notes,

@@ -47,7 +47,9 @@ def compared(
     cards = [] if teacher_answers is None else [teacher_card(teacher, teacher_answers, speeds.get(TEACHER))]
     sizes = set_sizes(teacher.prepared, sets)
     cards += [student_card(group, groups, teacher, teacher_answers, students, speeds, sizes) for group in groups]
-    cards.append(baseline_card(teacher, teacher_answers))
+    baseline = baseline_card(teacher, teacher_answers)
+    if baseline is not None:
+        cards.append(baseline)
     return Record(
         name=run.name,
         provenance=provenance(
@@ -86,11 +88,11 @@ def _models(groups: list[list[Job]]) -> dict[str, PreTrainedModel]:
 
 def _teacher_answers(teacher: Teacher, outputs: TeacherOutputs | None) -> np.ndarray | None:
     """The teacher's predictions for the evaluation split; None for outputs that lack some of it."""
-    task = teacher.prepared.task
+    prepared = teacher.prepared
     if outputs is None:
-        return task.decode(predict_logits(teacher.model, teacher.prepared, "evaluate"))
-    examples = task.data.splits["evaluate"]
-    return None if outputs.missing(examples) else task.decode(outputs.logits(examples))
+        return prepared.decode(predict_logits(teacher.model, prepared, "evaluate"), "evaluate")
+    examples = prepared.task.data.splits["evaluate"]
+    return None if outputs.missing(examples) else prepared.decode(outputs.logits(examples), "evaluate")
 
 
 def _speeds(

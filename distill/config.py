@@ -11,6 +11,7 @@ from common.errors import UserError, unknown_name
 from common.hardware import usable_cores
 from distill.changes import ChangeOptions
 from distill.committee import CommitteeOptions
+from distill.compress_options import CompressOptions
 from distill.recipes import OWN, RECIPES
 from distill.transfer_options import TransferOptions
 from students.presets import STARTS, STUDENTS, student_preset
@@ -141,6 +142,7 @@ class RunConfig:
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
     committee: CommitteeOptions = field(default_factory=CommitteeOptions)
     shape: ShapeOptions = field(default_factory=ShapeOptions)
+    compress: CompressOptions = field(default_factory=CompressOptions)
 
     def __post_init__(self) -> None:
         for name in self.students:
@@ -173,6 +175,8 @@ class RunConfig:
         for name, family in families.items():
             if start is not None and start not in STARTS[family]:
                 raise unknown_name(f"--start for {name}", start, STARTS[family])
+        if self.compress.prune is not None and "albert" in families.values():
+            raise UserError("--prune: the layers of albert share their weights and cannot be pruned: leave one out")
         if alien := alien_options(self.shape, families.values()):
             raise UserError(alien)
 

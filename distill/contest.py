@@ -9,6 +9,7 @@ from transformers import PretrainedConfig
 from common.errors import UserError
 from distill.ablation import ablations
 from distill.changes import changed
+from distill.compress_options import refuse_kinds
 from distill.config import RunConfig
 from distill.fit import check_recipe, refuse_layers
 from distill.job import Job
@@ -103,6 +104,8 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
     Raises:
         UserError: the first of them.
     """
+    if config.compress.anything:
+        refuse_kinds(kind)
     losses = {name for stage in stages for name in stage.losses}
     warm = {
         "--temperature": config.changes.temperature,
@@ -119,7 +122,7 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
 
 def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
     """Seed to a model's predictions on the evaluation split."""
-    return {job.seed: prepared.task.decode(np.load(job.answers)) for job in seeds}
+    return {job.seed: prepared.decode(np.load(job.answers), "evaluate") for job in seeds}
 
 
 def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: str | None) -> list[str]:
@@ -129,7 +132,7 @@ def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: st
     """
     steps = "" if equal is None else f", {IN_COMMON[equal]}"
     notes = []
-    references = prepared.splits["evaluate"].labels
+    references = prepared.splits["evaluate"].references
     firsts: dict[str, Sequence[Job]] = {}
     for seeds in rows:
         if seeds[0].twin:

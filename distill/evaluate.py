@@ -1,9 +1,9 @@
 """How good each model is on the evaluation split, and how sure that is."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from sklearn.metrics import precision_recall_fscore_support
 
 from common.bootstrap import mean_and_spread
 from reports.record import ClassRow, Quality
@@ -49,20 +49,12 @@ def quality(
         against_twin=None
         if twin is None
         else difference(task, list(predictions.values()), list(twin.values()), references),
-        mcnemar_p=None
-        if teacher is None or not task.data.labels
-        else mcnemar_p(first == references, teacher == references),
-        per_class=_per_class(task, first, references),
+        mcnemar_p=None if teacher is None else _mcnemar(task, first, teacher, references),
+        per_class=tuple(ClassRow(**dataclasses.asdict(row)) for row in task.per_label(first, references)),
     )
 
 
-def _per_class(task: Task, predictions: np.ndarray, references: np.ndarray) -> tuple[ClassRow, ...]:
-    if not task.data.labels:
-        return ()
-    precision, recall, f1, count = precision_recall_fscore_support(
-        references, predictions, labels=range(len(task.data.labels)), zero_division=0
-    )
-    rows = zip(task.data.labels, count, precision, recall, f1, strict=True)
-    return tuple(
-        ClassRow(label=label, n=int(n), precision=float(p), recall=float(r), f1=float(f)) for label, n, p, r, f in rows
-    )
+def _mcnemar(task: Task, model: np.ndarray, teacher: np.ndarray, references: np.ndarray) -> float | None:
+    """None where answers are not right or wrong."""
+    right, other = (task.right(predictions, references) for predictions in (model, teacher))
+    return None if right is None or other is None else mcnemar_p(right, other)

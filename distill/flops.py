@@ -14,6 +14,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError, unknown_name
 from common.families import max_length
+from common.pooled import plain_type
 
 
 def flops(model: PreTrainedModel, *, batch: int = 1, length: int = 128) -> int:
@@ -51,11 +52,12 @@ def flops_by_hand(config: PretrainedConfig, *, batch: int = 1, length: int = 128
         UserError: another family.
     """
     inner = {"bert": "intermediate_size", "albert": "intermediate_size", "distilbert": "hidden_dim"}
-    if config.model_type not in inner:
-        raise unknown_name("model type for FLOPs by hand", config.model_type, inner)
-    hidden, feed_forward = config.hidden_size, getattr(config, inner[config.model_type])
+    family = plain_type(config)
+    if family not in inner:
+        raise unknown_name("model type for FLOPs by hand", family, inner)
+    hidden, feed_forward = config.hidden_size, getattr(config, inner[family])
     layer = 2 * length * (4 * hidden**2 + 2 * hidden * feed_forward) + 4 * length**2 * hidden
-    embedding = 2 * length * config.embedding_size * hidden if config.model_type == "albert" else 0
+    embedding = 2 * length * config.embedding_size * hidden if family == "albert" else 0
     head = 2 * hidden**2 + 2 * hidden * config.num_labels
     return batch * (embedding + config.num_hidden_layers * layer + head)
 

@@ -41,6 +41,30 @@ def soft_logits(student: Tensor, teacher: Tensor, temperature: float = 1.0, vali
     return temperature**2 * masked_mean(divergence, valid)
 
 
+def soft_positions(student_bl: Tensor, teacher_bl: Tensor, temperature: float, valid_bl: Tensor) -> Tensor:
+    """T² KL of two distributions over the valid positions of a row, mean over rows: one end of a span.
+
+    A row without a valid position adds 0.
+    """
+    valid = valid_bl[:, None, None, :]
+    student_log, teacher_log = (
+        _log_distribution(wide(scores)[:, None, None] / temperature, valid_bl) for scores in (student_bl, teacher_bl)
+    )
+    pointwise = functional.kl_div(student_log, teacher_log, reduction="none", log_target=True)
+    return temperature**2 * torch.where(valid, pointwise, torch.zeros_like(pointwise)).sum(dim=-1).mean()
+
+
+def soft_binary(student: Tensor, teacher: Tensor, temperature: float = 1.0, valid: Tensor | None = None) -> Tensor:
+    """T² KL of Bernoulli distributions sigmoid(z / T), summed over labels, mean over examples (or valid positions).
+
+    The gradient is that of the binary cross-entropy against the teacher's probabilities; only this is 0 where both
+    agree. Logits (..., c), of labels that exclude each other in no way.
+    """
+    own, other = (torch.stack([wide(logits), torch.zeros_like(wide(logits))], dim=-1) for logits in (student, teacher))
+    pairs = None if valid is None else valid[..., None].expand(own.shape[:-1])
+    return student.shape[-1] * soft_logits(own, other, temperature, pairs)
+
+
 def soft_values(student: Tensor, teacher: Tensor) -> Tensor:
     """Mean squared difference of the outputs, for regression: the student learns the teacher's values, not the
     labels.

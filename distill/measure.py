@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ from common.progress import Progress
 from distill.flops import evaluation_mode, flops, max_length, random_batch
 from distill.memory import peak_memory
 from reports.record import Latency, Size, Speed
+
+Key = TypeVar("Key")
 
 WARM_UP_SECONDS = 0.1
 FEWEST_REPEATS, MOST_REPEATS = 3, 50
@@ -130,6 +133,36 @@ def measure_latency(
     return {name: tuple(rows) for name, rows in results.items()}
 
 
+Bind = Callable[[int, int], Callable[[], object]]
+"""From batch and length to a forward pass, as a function without arguments."""
+
+
+def time_calls(
+    calls: Mapping[Key, Bind], *, cells: Sequence[tuple[int, int]], seconds: float = 30.0
+) -> dict[Key, tuple[Latency, ...]]:
+    """Milliseconds of anything that runs on one thread, each in turn, as `measure_latency` does for models in torch.
+
+    Args:
+        calls: by name; the function is made anew for every cell.
+        cells: batch and length each.
+        seconds: of the whole.
+    """
+    results: dict[Key, list[Latency]] = {name: [] for name in calls}
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        _time_cells(
+            lambda cell: {name: call(cell.batch, cell.length) for name, call in calls.items()},
+            [_Cell(batch=batch, length=length, threads=1) for batch, length in cells],
+            "fp32",
+            seconds,
+            results,
+        )
+    finally:
+        torch.set_num_threads(before)
+    return {name: tuple(rows) for name, rows in results.items()}
+
+
 def _measure_cells(
     models: Mapping[str, PreTrainedModel],
     cells: Sequence[_Cell],
@@ -137,13 +170,23 @@ def _measure_cells(
     seconds: float,
     results: Mapping[str, list[Latency]],
 ) -> None:
-    """Append each cell's row of each model to `results`. Time that one cell does not use goes to those after it."""
+    _time_cells(lambda cell: _calls(models, cell), cells, precision, seconds, results)
+
+
+def _time_cells(
+    calls: Callable[[_Cell], Mapping[Key, Callable[[], object]]],
+    cells: Sequence[_Cell],
+    precision: str,
+    seconds: float,
+    results: Mapping[Key, list[Latency]],
+) -> None:
+    """Append each cell's row of each call to `results`. Time that one cell does not use goes to those after it."""
     end = time.perf_counter() + seconds
     with Progress("measure latency", total=len(cells), unit="cell") as bar:
         for index, cell in enumerate(cells):
             torch.set_num_threads(cell.threads)
             part = cell.share / sum(later.share for later in cells[index:])
-            times = _interleave(_calls(models, cell), until=part * (end - time.perf_counter()))
+            times = _interleave(calls(cell), until=part * (end - time.perf_counter()))
             for name, row in times.items():
                 results[name].append(_summary(row, cell, precision))
             bar.advance()
@@ -159,13 +202,13 @@ def _calls(models: Mapping[str, PreTrainedModel], cell: _Cell) -> dict[str, Call
     return {name: call(model) for name, model in models.items()}
 
 
-def _interleave(calls: Mapping[str, Callable[[], object]], *, until: float) -> dict[str, list[float]]:
+def _interleave(calls: Mapping[Key, Callable[[], object]], *, until: float) -> dict[Key, list[float]]:
     """Seconds of each call, in rounds over all of them that together take about `until` seconds, after a warm-up."""
     start = time.perf_counter()
     round_seconds = sum(_warm_up(call) for call in calls.values())
     left = until - (time.perf_counter() - start)
     rounds = min(MOST_REPEATS, max(FEWEST_REPEATS, int(left / round_seconds))) if calls else 0
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[Key, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             times[name].append(_timed(call))

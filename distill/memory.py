@@ -58,13 +58,15 @@ def _work(folder: Path, batch: int, length: int, threads: int) -> int:
     import torch
     import transformers
 
+    from common.architectures import model_class, register_architectures
     from distill.flops import max_length, random_batch
 
     torch.set_num_threads(threads)
+    register_architectures()
     config = transformers.AutoConfig.from_pretrained(folder)
-    model_class = getattr(transformers, (config.architectures or ["AutoModel"])[0])
+    kind = model_class((config.architectures or ["AutoModel"])[0])
     before = _restart_peak()
-    model = model_class.from_pretrained(folder, dtype=torch.float32).eval()
+    model = kind.from_pretrained(folder, dtype=torch.float32).eval()
     with torch.inference_mode():
         model(**random_batch(model, batch=batch, length=min(length, max_length(config))))
     return _peak() - before

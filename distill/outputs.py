@@ -4,13 +4,12 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from distill.losses import attention_scores
 from teacher.attention import Seen, capture
-from teacher.prepare import model_inputs
+from teacher.prepare import model_inputs, output_logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +17,7 @@ class Features:
     """One forward pass. An ALBERT layer that is passed six times gives six entries."""
 
     logits: Tensor
-    """(b, c); empty of an encoder alone."""
+    """(b, c), or of a task per position (b, l, c); empty of an encoder alone."""
     hidden: tuple[Tensor, ...]
     """Embedding output, then every layer: (b, l, d)."""
     attention: tuple[tuple[Tensor, Tensor, float, Tensor], ...]
@@ -42,7 +41,7 @@ def features(model: PreTrainedModel, batch: Mapping[str, Tensor], *, hidden: boo
     with watched as seen:
         output = model(**model_inputs(model, batch), output_hidden_states=hidden)
     return Features(
-        logits=output.logits if "logits" in output else torch.empty(0),
+        logits=output_logits(output),
         hidden=tuple(output.hidden_states) if hidden else (),
         attention=tuple(seen) if attention else (),
     )

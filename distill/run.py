@@ -12,6 +12,8 @@ from common.progress import say
 from distill.answers import check_outputs, stand_in, teacher_logits
 from distill.committee import check_others
 from distill.comparison import compared
+from distill.compress_students import compressed_students
+from distill.compress_summary import chain_table
 from distill.config import RunConfig
 from distill.contest import check_recipes
 from distill.job import Shared
@@ -26,6 +28,7 @@ from distill.transfer_sets import TransferSet
 from distill.two_tokenizers import expected_reader, reader_notes, students_reader
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
+from reports.record import Record
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.difference import majority
 from teacher.finetune import Teacher, ready_teacher, teacher_key
@@ -41,6 +44,7 @@ EXAMPLES = """
   python -m distill.run --student distil --recipe fast,pkd,minilmv2
   python -m distill.run --student tiny --task sst2 --data-dir GLUE --teacher minilm
   python -m distill.run --student albert --sharing attention --task reviews.csv
+  python -m distill.run --student tiny --task reviews.csv --prune 0.5
   python -m distill.run --student tiny --layers 3 --hidden 192 --task reviews.csv
 """
 
@@ -81,11 +85,21 @@ def main(config: RunConfig) -> None:
             jobs = on_equal_time(jobs, shared, run, config.distilling.workers)
         run_jobs(jobs, shared, config.distilling.workers)
         drop_insides(run)
+        chains = compressed_students(config, run, teacher, jobs, outputs_only=inputs.outputs is not None)
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
+        record = dataclasses.replace(record, compression=chains)
         record.save(run / "record.json")
-    build_reports(config.runs, config.reports, only=run.name if (config.reports / "index.html").exists() else None)
+    show(record, config)
+
+
+def show(record: Record, config: RunConfig) -> None:
+    """The page, and the last lines of a run."""
+    build_reports(config.runs, config.reports, only=record.name if (config.reports / "index.html").exists() else None)
     say(closing_table(record))
-    say(f"report: {config.reports / f'{run.name}.html'}")
+    for chain in record.compression:
+        say(f"{chain.model}, step by step:")
+        say(chain_table(chain, record.task.metric, higher_is_better=record.task.higher_is_better))
+    say(f"report: {config.reports / f'{record.name}.html'}")
 
 
 def shared_by_all(
@@ -154,7 +168,7 @@ def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:
     prepared = teacher.prepared
     metric = prepared.task.data.metric
     value = prepared.score(teacher.model, "select", precision)
-    constant = majority(prepared.task, prepared.splits["select"].labels)
+    constant = majority(prepared.task, prepared.splits["select"].references)
     say(f"teacher: {metric} {value:.4f} on the selection split (a constant answer: {constant:.4f})")
     if value > constant:
         return ()

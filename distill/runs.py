@@ -29,6 +29,9 @@ def settings_key(config: RunConfig) -> str:
     """Equal for two commands that make the same results."""
     kept = {name: value for name, value in settings(config).items() if name not in _NOT_SETTINGS}
     kept["distilling"].pop("jobs")
+    if not config.compress.anything:
+        # Runs that compress nothing keep the key that they had before there was anything to choose.
+        kept.pop("compress")
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 

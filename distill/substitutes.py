@@ -5,6 +5,7 @@ import dataclasses
 from transformers import PretrainedConfig
 
 from common.families import FAMILIES, scored_layers
+from common.pooled import plain_type
 from distill.layers import layer_map
 from distill.schedules import Number
 from distill.stages import Stage
@@ -42,7 +43,7 @@ def _compared(stage: Stage, students: int, teachers: int) -> frozenset[int]:
 
 
 def _reason(teacher: PretrainedConfig) -> str:
-    family = FAMILIES[teacher.model_type]
+    family = FAMILIES[plain_type(teacher)]
     why = (
         "some of its layers attend to a window alone, shorter than the texts"
         if family.scores

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from distill import losses
 from distill.committee import Voice
 from distill.outputs import Features
+from distill.soft import FORMS
 from distill.spans import paired
+from teacher.prepare import to_length
 from teacher.tasks.base import Task
 
 
@@ -73,8 +75,9 @@ class Term:
     """Looks at queries, keys and values."""
     mapped: bool = False
     """Compares layers as the layer map says."""
-    over: Literal["examples", "pieces", "pairs"] = "examples"
-    """What it is a mean over: the examples of a batch, their pieces, or all pairs of pieces of one example."""
+    over: Literal["examples", "entries", "pieces", "pairs"] = "examples"
+    """What it is a mean over: the examples of a batch, what the task's loss counts of them (see Task.weights), their
+    pieces, or all pairs of pieces of one example."""
     unit: Literal["examples", "spans", "pieces"] = "examples"
     """The smallest part of a text that student and teacher must cut alike; spans are what two tokenizers have in
     common."""
@@ -86,12 +89,17 @@ class Term:
         parts = self.parts(layers)
         return tuple(f"{name} {part}" for part in parts) if len(parts) > 1 else ()
 
-    def counts(self, masks: Mapping[str, Tensor], lengths: np.ndarray | None) -> np.ndarray | None:
-        """(n,) how much of what this is a mean over each example has, by its entry in `masks` or its length; None: all
-        have the same.
+    def counts(
+        self, masks: Mapping[str, Tensor], lengths: np.ndarray | None, entries: np.ndarray | None
+    ) -> np.ndarray | None:
+        """(n,) how much of what this is a mean over each example has; None: all have the same.
+
+        By its entry in `masks`, its length, or its number of `entries` (see Task.weights).
         """
         if self.rows is not None and self.rows in masks:
             return masks[self.rows].numpy().astype(np.int64)
+        if self.over == "entries":
+            return entries
         if self.over == "examples" or lengths is None:
             return None
         return lengths if self.over == "pieces" else lengths**2
@@ -127,9 +135,9 @@ def _soft_towards(
     student: Tensor, teacher: Tensor, temperature: float, batch: Mapping[str, Tensor], link: Link
 ) -> Tensor:
     """What separates the student's outputs from one teacher's."""
-    if link.task.soft_form == "values":
-        return losses.soft_values(student, teacher)
-    return losses.soft_logits(student, teacher, temperature, link.task.soft_positions(batch))
+    if link.task.per_position:
+        teacher = to_length(teacher, student.shape[1])
+    return FORMS[link.task.soft_form](student, teacher, temperature, link.task.soft_positions(batch))
 
 
 def _embedding(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:
@@ -175,8 +183,8 @@ def _cosine(student: Features, teacher: Features, batch: Mapping[str, Tensor], l
 
 
 TERMS: dict[str, Term] = {
-    "hard": Term(compute=_hard, teacher=False, rows="labeled"),
-    "soft": Term(compute=_soft, rows="answered"),
+    "hard": Term(compute=_hard, teacher=False, rows="labeled", over="entries"),
+    "soft": Term(compute=_soft, rows="answered", over="entries"),
     "embedding": Term(compute=_embedding, over="pieces", unit="spans", hidden=True),
     "hidden": Term(compute=_hidden, parts=_each, over="pieces", unit="spans", hidden=True, mapped=True),
     "attention": Term(compute=_attention, parts=_each, over="pairs", unit="pieces", attention=True, mapped=True),

@@ -28,6 +28,7 @@ from distill.two_tokenizers import tokenizer_at
 from students.activations import gather_activations
 from students.albert import sharing_note
 from students.build import build_student
+from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
 from teacher.head import standardised_head
 from teacher.loop import Outcome, train
@@ -60,6 +61,7 @@ def run_job(job: Job, shared: Shared) -> None:
         tokenizer,
         job.model_folder,
         replace=True,
+        max_length=prepared.max_length,
         card=CardText(
             title=f"{task.data.name}: {job.student.name}",
             description=_describe(job),
@@ -151,11 +153,20 @@ def _distiller(
         labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
         answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
         lengths=found.lengths,
+        entries=_entries(stage, batches, prepared),
         sample=found.first(4) if stage.layers == "nearest" else (),
         stored=_stored(stage, student, teacher, shared),
         journal=Journal(folder),
         norms=shared.gradient_norms,
     )
+
+
+def _entries(stage: Stage, batches: Batches, prepared: Prepared) -> np.ndarray | None:
+    """What the task's losses count of each example that the stage draws from."""
+    if not stage.sets:
+        return None
+    encoded = batches.mixed.encoded if isinstance(batches, MixedBatches) else prepared.splits["train"]
+    return prepared.task.weights(encoded)
 
 
 def _stored(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, shared: Shared) -> StoredFeatures | None:

@@ -8,6 +8,7 @@ from typing import cast
 from torch import nn
 
 from common.errors import UserError
+from common.heads import SEQUENCE
 from common.progress import say
 from common.words import counted
 from distill.augment import Augmented, AugmentSettings, Proposers, augmented
@@ -26,6 +27,7 @@ from teacher.prepare import Prepared
 from teacher.scratch import expected_tokenizer
 from teacher.sources import read_config, resolve
 from teacher.splits import same
+from teacher.tasks import TASKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,7 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
         UserError: a fault in one of them, or a model without an MLM head.
     """
     options = config.transfer
+    _refuse_sets(config, data)
     unlabeled: list[Example] = []
     if options.unlabeled is not None:
         unlabeled, notes = read_unlabeled(
@@ -78,6 +81,19 @@ def _check_words(config: RunConfig) -> None:
             f"--augment takes its words from a WordPiece vocabulary, and --teacher {config.teacher} has another: give "
             "a BERT with a masked-language-modelling head with --augment-mlm, or leave --augment out"
         )
+
+
+def _refuse_sets(config: RunConfig, data: TaskData) -> None:
+    """Raise UserError for sets of texts with a task whose examples are more than texts."""
+    options = config.transfer
+    given = {
+        "--unlabeled": options.unlabeled,
+        "--augment": options.augment,
+        "--teacher-outputs": options.teacher_outputs,
+    }
+    named = [flag for flag, value in given.items() if value]
+    if named and TASKS[data.kind].head_kind != SEQUENCE:
+        raise UserError(f"{named[0]} is for tasks of texts and pairs of texts; this one is {data.kind}: leave it out")
 
 
 def _read_outputs(config: RunConfig, data: TaskData, unlabeled: Sequence[Example]) -> TeacherOutputs:

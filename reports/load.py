@@ -61,12 +61,23 @@ def _check(record: Record, path: Path) -> None:
     _check_any(record, path)
     if not record.models:
         raise UserError(f"{path} lists no models")
+    _check_chains(record, path)
     for card in record.models:
         cells = card.speed.latency if card.speed else ()
         if any(min(cell.p50_ms, cell.p95_ms) <= 0 for cell in cells):
             raise UserError(f"{path}: {card.name} has a latency that is not above 0; run the command again")
         if any(len(curve.steps) != len(curve.values) for curve in card.curves):
             raise UserError(f"{path}: {card.name} has a curve with more steps than values, or fewer")
+
+
+def _check_chains(record: Record, path: Path) -> None:
+    for chain in record.compression:
+        if not chain.rows:
+            raise UserError(f"{path}: the chain of {chain.model} has no rows")
+        figures: list[float] = [row.bytes_on_disk for row in chain.rows]
+        figures += [time for row in chain.rows for cell in row.latency for time in (cell.p50_ms, cell.p95_ms)]
+        if min(figures) <= 0:
+            raise UserError(f"{path}: the chain of {chain.model} has a figure that is not above 0; run it again")
 
 
 def _not_finite(value: Any, where: str) -> list[str]:

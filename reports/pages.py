@@ -9,12 +9,13 @@ from markupsafe import Markup
 from common.ablation_record import AblationRecord
 from reports import details, tables
 from reports.cells import headline_cells, teacher_of
+from reports.compress_table import compression_table, verdict
 from reports.curves import curve_stack, layer_stacks, stages_of, term_colours
 from reports.notices import notices
 from reports.panels import draw_stack
 from reports.plots import draw_scatter
 from reports.points import disk_cost, latency_cost, model_colour, model_colours, scatter, unreliable
-from reports.record import ModelCard, Record
+from reports.record import Compression, ModelCard, Record
 from reports.verdicts import headlines, remarks
 from reports.words import duration, metric_style, scaled
 
@@ -50,6 +51,7 @@ def run_page(record: Record) -> dict[str, Any]:
         "memory": scaled(record.provenance.memory_bytes, "B"),
         "summary": tables.summary(record, colours),
         "unsteady": any(unreliable([record], cell) for cell in cells),
+        "chains": [_chain(chain, record) for chain in record.compression],
         "metrics": tables.metrics(record, colours),
         "twins": tables.twins(record, colours),
         "latencies": details.latencies(record),
@@ -66,6 +68,13 @@ def run_page(record: Record) -> dict[str, Any]:
         "curves": _curves(record, colours),
         "layer_charts": [_drawn(draw_stack(stack, markers=True)) for stack in layer_stacks(record, colours)],
     }
+
+
+def _chain(chain: Compression, record: Record) -> tuple[str, tables.Table, str]:
+    """A chain's name, table and verdict."""
+    better = record.task.higher_is_better
+    table = compression_table(chain, record.task.metric, higher_is_better=better)
+    return chain.model, table, verdict(chain, higher_is_better=better)
 
 
 def scatters(records: Sequence[Record], colours: dict[str, str]) -> list[Markup]:

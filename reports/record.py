@@ -212,6 +212,40 @@ class TransferCard:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompressionRow:
+    """One artifact of a chain on one runtime. Ratios are to the first row of the chain."""
+
+    step: str
+    """ "teacher", "pruned 50 %", "ONNX", "int8". """
+    role: str
+    """ "reference" (the first row), "baseline" (the reference on another runtime) or "chain". """
+    runtime: str
+    precision: str
+    value: float
+    """The main metric on the evaluation split, by this runtime."""
+    retained: float | None
+    """value / the first row's; None for the first row, or where that is not positive."""
+    parameters: int
+    bytes_on_disk: int
+    """Of the whole folder."""
+    latency: tuple[Latency, ...] = ()
+    """On one thread, all rows timed in turns."""
+    seconds: float | None = None
+    """That the step took; None for what was there before."""
+    folder: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compression:
+    """What one model was put through, step by step."""
+
+    model: str
+    """Whose chain it is."""
+    rows: tuple[CompressionRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """Everything about one run."""
 
@@ -223,6 +257,8 @@ class Record:
     models: tuple[ModelCard, ...]
     transfer: tuple[TransferCard, ...] = ()
     """What was distilled on beside the labelled rows."""
+    compression: tuple[Compression, ...] = ()
+    """What models were put through before they are shipped: a chain each."""
     failures: tuple[str, ...] = ()
     """What did not work in this run, in words; a report shows it first."""
     notes: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from transformers import AlbertConfig, PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
+from common.output_layer import output_layer
 from students.activations import Activations
 from students.mapping import ALBERT_LAYER
 from students.presets import SHARED_PARTS, StudentConfig
@@ -101,10 +102,10 @@ def factorise(
         sources = [theirs.encoder.layer[index] for index in chosen[group * share : (group + 1) * share]]
         copy_layer(block.albert_layers[0], sources, ALBERT_LAYER)
     _fill_shared_part(ours, [theirs.encoder.layer[index] for index in chosen])
-    if theirs.pooler is not None:
+    if theirs.pooler is not None and ours.pooler is not None:
         copy_mean(ours.pooler, [theirs.pooler.dense])
     if same_head(student, teacher):
-        copy_mean(student.get_submodule("classifier"), [teacher.get_submodule("classifier")])
+        copy_mean(output_layer(student), [output_layer(teacher)])
 
 
 def _fill_shared_part(albert: Any, sources: list[nn.Module]) -> None:

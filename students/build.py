@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from transformers import (
-    AlbertForSequenceClassification,
-    BertForSequenceClassification,
-    DistilBertForSequenceClassification,
-    PretrainedConfig,
-    PreTrainedModel,
-)
+from transformers import PretrainedConfig, PreTrainedModel
 
+from common.architectures import register_architectures
 from common.errors import UserError, unknown_name
 from common.families import family_of
+from common.heads import AUTO_CLASSES, head_of_model
+from common.pooled import pooled_configuration, pooling_of
 from students import albert, distilbert, tinybert
 from students.activations import Activations
 from students.embeddings import take_embeddings
@@ -28,9 +25,8 @@ HEAD_OPTIONS = ("num_labels", "id2label", "label2id", "problem_type")
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """What is special to a family: its class, its transformers configuration, and its start from a teacher."""
+    """What is special to a family: its transformers configuration, and its start from a teacher."""
 
-    model: type[PreTrainedModel]
     configuration: Callable[..., PretrainedConfig]
     start: Callable[[PreTrainedModel, PreTrainedModel, StudentConfig, Activations | None], None]
     """From a teacher in BERT's class."""
@@ -40,19 +36,16 @@ class Family:
 
 FAMILIES = {
     "bert": Family(
-        model=BertForSequenceClassification,
         configuration=tinybert.configuration,
         start=tinybert.prune,
         check=tinybert.check_smaller,
     ),
     "distilbert": Family(
-        model=DistilBertForSequenceClassification,
         configuration=distilbert.configuration,
         start=distilbert.copy,
         check=check_same_width,
     ),
     "albert": Family(
-        model=AlbertForSequenceClassification,
         configuration=albert.configuration,
         start=albert.factorise,
         check=albert.check_factorised,
@@ -70,9 +63,9 @@ def build_student(
     length: int = RELATIVE_LENGTH,
     **head: Any,
 ) -> PreTrainedModel:
-    """A ...ForSequenceClassification in evaluation mode, float32, on the CPU.
+    """A model with the kind of head that the teacher has, in evaluation mode, float32, on the CPU.
 
-    Vocabulary, positions, labels and problem type are the teacher's; `head` (num_labels, id2label, label2id,
+    Vocabulary, positions, labels, problem type and pooling are the teacher's; `head` (num_labels, id2label, label2id,
     problem_type) overrides the labels. Weights are random (truncated normal, `seed`), then replaced by the teacher's as
     `config.start` says, or by those in `config.folder`, which then also decides positions and activation. The teacher's
     classifier is taken over only where the labels are its own. A teacher without a table of positions gives it 512, or
@@ -89,8 +82,10 @@ def build_student(
         settings = folder_configuration(config.folder, **labels)
     else:
         settings = family.configuration(config, shape, **labels)
+    if pooling_of(teacher.config) != "cls":
+        settings = pooled_configuration(settings, pooling_of(teacher.config))
     with torch.random.fork_rng(devices=[]):
-        student = albert.share(family.model(settings))
+        student = albert.share(with_head(settings, head_of_model(teacher)))
     randomise(student, seed=seed, std=shape.initializer_range)
     if config.folder is not None:
         fill_from_folder(student, config.folder)
@@ -99,6 +94,19 @@ def build_student(
     elif config.start != "random":
         family.start(student, as_bert(teacher), config, activations)
     return student.eval()
+
+
+def with_head(settings: PretrainedConfig, kind: str) -> PreTrainedModel:
+    """A model of these settings with a head of this kind, a key of common.heads.AUTO_CLASSES; its weights are drawn.
+
+    Raises:
+        UserError: transformers has no such head for this family.
+    """
+    register_architectures()
+    try:
+        return AUTO_CLASSES[kind].from_config(settings, dtype=torch.float32)
+    except ValueError as error:
+        raise UserError(f"{settings.model_type}: transformers has no model {kind} of this family") from error
 
 
 def check_student(config: StudentConfig, teacher: PretrainedConfig) -> None:

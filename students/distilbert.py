@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from transformers import DistilBertConfig, PretrainedConfig, PreTrainedModel
 
+from common.output_layer import output_layer
 from students.activations import Activations
 from students.mapping import DISTILBERT_LAYER
 from students.presets import StudentConfig
@@ -59,10 +60,10 @@ def copy(
     ours.embeddings.position_embeddings.weight += theirs.embeddings.token_type_embeddings.weight[0].float().cpu()
     for layer, index in zip(ours.transformer.layer, config.teacher_layers or (), strict=True):
         copy_layer(layer, [theirs.encoder.layer[index]], DISTILBERT_LAYER)
-    if theirs.pooler is not None:
+    if theirs.pooler is not None and hasattr(student, "pre_classifier"):
         copy_mean(student.get_submodule("pre_classifier"), [theirs.pooler.dense])
     if same_head(student, teacher):
-        copy_mean(student.get_submodule("classifier"), [teacher.get_submodule("classifier")])
+        copy_mean(output_layer(student), [output_layer(teacher)])
 
 
 def copy_masked_head(

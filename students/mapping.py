@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, PretrainedConfig, PreTrainedModel
 
 from common.families import family_of, max_length
+from common.pooled import plain_type
 
 RELATIVE_LENGTH = 512
 """Positions of a student whose teacher has no table of them, and takes texts of any length."""
@@ -107,7 +108,7 @@ def in_bert_terms(teacher: PretrainedConfig, *, length: int = RELATIVE_LENGTH) -
         UserError: a family that is not known, or a decoder.
     """
     family = family_of(teacher)
-    if teacher.model_type == "bert":
+    if plain_type(teacher) == "bert":
         return teacher
     found = {
         name: value
@@ -137,7 +138,7 @@ def has_bert_layers(teacher: PretrainedConfig) -> bool:
     """Whether layers and embeddings of such a teacher are a BERT's, whatever they are called."""
     if getattr(teacher, "embedding_size", teacher.hidden_size) != teacher.hidden_size:
         return False
-    return teacher.model_type == "bert" or teacher.model_type in BERT_NAMES
+    return plain_type(teacher) == "bert" or plain_type(teacher) in BERT_NAMES
 
 
 def as_bert(teacher: PreTrainedModel) -> PreTrainedModel:
@@ -150,7 +151,7 @@ def as_bert(teacher: PreTrainedModel) -> PreTrainedModel:
     Raises:
         ValueError: a teacher without BERT's layers.
     """
-    if teacher.config.model_type == "bert":
+    if plain_type(teacher.config) == "bert":
         return teacher
     if not has_bert_layers(teacher.config):
         raise ValueError(f"{type(teacher).__name__} has no layers of BERT's kind")
@@ -177,7 +178,7 @@ def _bert_weights(teacher: PreTrainedModel, bert: PreTrainedModel) -> dict[str, 
     """The teacher's weights by the names that they have in `bert`."""
     prefix = f"{teacher.base_model_prefix}." if teacher.base_model is teacher else ""
     state = {
-        bert_name(prefix + name, teacher.config.model_type): tensor for name, tensor in teacher.state_dict().items()
+        bert_name(prefix + name, plain_type(teacher.config)): tensor for name, tensor in teacher.state_dict().items()
     }
     positions = "bert.embeddings.position_embeddings.weight"
     # Where positions count from the padding's id on, the rows before the first place are for padding alone.

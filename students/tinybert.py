@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
+from common.output_layer import output_layer
 from students.activations import Activations, weight_norms
 from students.presets import StudentConfig
 from students.weights import same_head
@@ -66,8 +67,7 @@ def prune(
     for layer, index in zip(small.encoder.layer, layers, strict=True):
         cut.attention(layer.attention, bert.encoder.layer[index].attention, index)
         cut.feed_forward(layer, bert.encoder.layer[index], index)
-    if bert.pooler is not None:
-        _cut_head(student, teacher, cut)
+    _cut_head(student, teacher, cut)
 
 
 def prune_masked_head(
@@ -97,10 +97,20 @@ def _cut(teacher: PreTrainedModel, config: StudentConfig, activations: Activatio
 
 def _cut_head(student: Any, teacher: Any, cut: "_Cut") -> None:
     read = cut.reading(_last(teacher.config), cut.channels)
-    cut.linear(student.base_model.pooler.dense, teacher.base_model.pooler.dense, cut.channels, read)
-    if same_head(student, teacher):
-        student.classifier.weight.copy_(teacher.classifier.weight.float().cpu()[:, cut.channels])
-        student.classifier.bias.copy_(teacher.classifier.bias)
+    pooled = student.base_model.pooler is not None
+    if pooled:
+        if teacher.base_model.pooler is None:
+            return
+        cut.linear(student.base_model.pooler.dense, teacher.base_model.pooler.dense, cut.channels, read)
+    if not same_head(student, teacher):
+        return
+    ours, theirs = output_layer(student), output_layer(teacher)
+    if pooled:
+        ours.weight.copy_(theirs.weight.float().cpu()[:, cut.channels])
+        ours.bias.copy_(theirs.bias)
+    else:
+        # It reads the last layer's states, as a pooler does.
+        cut.linear(ours, theirs, torch.arange(theirs.out_features), read)
 
 
 class _Cut:

@@ -7,6 +7,7 @@ from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
+from common.output_layer import output_path
 from students.presets import StudentConfig
 
 
@@ -42,8 +43,8 @@ def copy_layer(target: nn.Module, sources: Sequence[nn.Module], names: Mapping[s
 
 
 def same_head(student: PreTrainedModel, teacher: PreTrainedModel) -> bool:
-    """Whether the teacher has a classifier for the student's labels, so that its weights mean something here."""
-    return hasattr(teacher, "classifier") and student.config.id2label == teacher.config.id2label
+    """Whether the teacher has an output layer for the student's labels, so that its weights mean something here."""
+    return output_path(teacher) is not None and student.config.id2label == teacher.config.id2label
 
 
 def check_same_width(config: StudentConfig, teacher: PretrainedConfig) -> None:

@@ -18,9 +18,10 @@ from common.files import write_json
 from common.progress import say
 from teacher.checkpoint import Checkpoints
 from teacher.features import BATCH, EPOCHS, RATE, FrozenClassifier, frozen_states, train_on_states
-from teacher.finetune import finetune, loop_config, teacher_key
+from teacher.finetune import finetune, teacher_key
 from teacher.last_state import load_left_to_right
 from teacher.options import FinetuneOptions
+from teacher.practice import loop_config
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.sources import Loaded, load_for_task, read_tokenizer
 from teacher.tasks.base import Task
@@ -90,16 +91,15 @@ class Respondent:
         prepared = self._prepared(loaded)
         config = loop_config(options, self._precision, self._checkpoint_every)
         outcome = finetune(loaded.model, prepared, config, options, training)
-        predictions = self._task.decode(predict_logits(loaded.model, prepared, "evaluate"))
+        predictions = prepared.decode(predict_logits(loaded.model, prepared, "evaluate"), "evaluate")
         return Answers(predictions=predictions, seconds=outcome.seconds)
 
     def _frozen(self, encoder: Path, options: FinetuneOptions, view: str, training: Path) -> Answers:
         states = self._states_of(encoder)
         classifier = FrozenClassifier(self._task, view, states.splits["train"])
         outcome = train_on_states(classifier, states.prepared, states.splits, training, seed=options.teacher_seed)
-        return Answers(
-            predictions=classifier.answers(states.splits["evaluate"]), seconds=states.seconds + outcome.seconds
-        )
+        logits = classifier.answers(states.splits["evaluate"])
+        return Answers(predictions=states.prepared.decode(logits, "evaluate"), seconds=states.seconds + outcome.seconds)
 
     def _states_of(self, encoder: Path) -> _States:
         """Kept for the next view of the same encoder."""

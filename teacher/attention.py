@@ -19,6 +19,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from common.families import FAMILIES
+from common.pooled import plain_type
 from teacher.disentangled import Keep, watch
 from teacher.dropout import drop
 
@@ -57,7 +58,7 @@ def training_attention(model: PreTrainedModel) -> Iterator[None]:
 
 def takes_functions(model: PreTrainedModel) -> bool:
     """Whether the model's attention is a function that can be set; DeBERTa's is not."""
-    family = FAMILIES.get(model.config.model_type)
+    family = FAMILIES.get(plain_type(model.config))
     return family is None or family.scores
 
 

@@ -47,7 +47,7 @@ class Checkpoints:
         state.pending, state.pending_count = dict(history.sums), history.count
         with new_folder(self.folder / f"step-{state.step}") as target:
             save_file(self._weights(), target / "weights.safetensors")
-            save_file(self._moments(), target / "optimizer.safetensors")
+            save_file(self._moments(state.step), target / "optimizer.safetensors")
             save_file(_generators(), target / "generators.safetensors")
             write_text(target / "state.json", json.dumps(asdict(state)))
         for older in self._steps()[:-1]:
@@ -107,12 +107,15 @@ class Checkpoints:
             for parameter, name in self.names.items():
                 parameter.copy_(weights[name])
 
-    def _moments(self) -> dict[str, Tensor]:
-        return {
-            f"{kind}/{self.names[parameter]}": entry[kind].contiguous()
-            for parameter, entry in self.optimizer.state.items()
+    def _moments(self, step: int) -> dict[str, Tensor]:
+        """AdamW's, and for parameters that learned in fewer steps than `step` in how many."""
+        state = {self.names[parameter]: entry for parameter, entry in self.optimizer.state.items()}
+        moments = {
+            f"{kind}/{name}": entry[kind].contiguous()
+            for name, entry in state.items()
             for kind in ("exp_avg", "exp_avg_sq")
         }
+        return moments | {f"step/{name}": entry["step"] for name, entry in state.items() if entry["step"] != step}
 
     def _load_moments(self, moments: dict[str, Tensor], step: int) -> None:
         for group in self.optimizer.param_groups:
@@ -120,7 +123,7 @@ class Checkpoints:
                 name = self.names[parameter]
                 if f"exp_avg/{name}" in moments:
                     self.optimizer.state[parameter] = {
-                        "step": torch.tensor(float(step), device=parameter.device),
+                        "step": moments.get(f"step/{name}", torch.tensor(float(step))).to(parameter.device),
                         "exp_avg": moments[f"exp_avg/{name}"].to(parameter.device),
                         "exp_avg_sq": moments[f"exp_avg_sq/{name}"].to(parameter.device),
                     }

@@ -6,27 +6,32 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from common.errors import UserError, unknown_name
 from common.words import counted
 from teacher import hub, pydocs
 from teacher.columns import Asked
+from teacher.formats import EXTENSIONS
 from teacher.glue import GLUE, glue_name
-from teacher.labels import class_indices, settle_labels
+from teacher.labels import SEVERAL, label_reader, settle_labels
 from teacher.local import load_path
 from teacher.raw import RawTask
-from teacher.readers import EXTENSIONS
 from teacher.splits import cap_rows, remove_leaks, resolve_splits
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One row. `label` is a class index for classification and a number for regression."""
+    """One row.
+
+    `label` is a class index for classification, a number for regression, and as its kind has it for other tasks, which
+    may also have a `detail`.
+    """
 
     text: str
     pair: str | None
-    label: float
+    label: Any
+    detail: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +41,11 @@ class TaskData:
     name: str
     """Short, fit for a folder name: "pydocs", "sst2", or the file's or folder's stem."""
     kind: str
-    """ "classification" or "regression". """
+    """A key of teacher.tasks.TASKS."""
     labels: tuple[str, ...]
-    """Class names in index order; empty for regression."""
+    """Names of classes or tags in index order; empty where labels are none."""
     metric: str
-    """The metric that selects checkpoints: "accuracy", "f1", "matthews" or "pearson_spearman"."""
+    """The metric that selects checkpoints, among those that the task computes: "accuracy", "f1", ..."""
     splits: Mapping[str, tuple[Example, ...]]
     """ "train" is learned from, "select" chooses among checkpoints, "evaluate" is only ever reported on."""
     origins: Mapping[str, str]
@@ -101,13 +106,17 @@ def load_task(
 
 def describe(task: TaskData) -> list[str]:
     """A few lines for people: what the task is, its rows, its largest class, and what loading did."""
-    classes = counted(len(task.labels), "class", "classes") if task.labels else "numbers"
+    names = ("tag", "tags") if task.kind in SEVERAL else ("class", "classes")
+    classes = counted(len(task.labels), *names) if task.labels else "numbers"
     pairs = "pairs" if task.splits["train"][0].pair is not None else "single texts"
     lines = [f"task {task.name}: {task.kind} of {pairs}, {classes}, metric {task.metric}"]
     lines += [
         f"  {split:9}{counted(len(rows), 'row'):>14}  {task.origins[split]}" for split, rows in task.splits.items()
     ]
-    if task.labels:
+    if task.kind in SEVERAL:
+        given = Counter(label for row in task.splits["train"] for label in row.label)
+        lines.append("  most frequent: " + ", ".join(f"{task.labels[tag]} {n:,}" for tag, n in given.most_common(4)))
+    elif task.labels:
         label, count = Counter(row.label for row in task.splits["train"]).most_common(1)[0]
         share = sum(row.label == label for row in task.splits["evaluate"]) / len(task.splits["evaluate"])
         lines.append(f"  largest class {task.labels[int(label)]!r}: {count:,} training rows, {share:.1%} of evaluate")
@@ -159,9 +168,9 @@ def _glue_folder(task: str, data_dir: Path) -> Path:
 def _finish(raw: RawTask) -> TaskData:
     """Rows with names of classes as examples with indices."""
     labels, kind = raw.labels or (), raw.kind or "classification"
-    indices = class_indices(labels)
+    label = label_reader(kind, labels)
     splits = {
-        split: tuple(Example(row.text, row.pair, indices[row.label] if labels else float(row.label)) for row in part)
+        split: tuple(Example(row.text, row.pair, label(row), row.detail) for row in part)
         for split, part in raw.parts.items()
     }
     return TaskData(
@@ -183,5 +192,11 @@ def _fingerprint(
     digest = hashlib.sha256(repr((kind, tuple(labels), sorted(versions.items()))).encode())
     for split, rows in splits.items():
         digest.update(f"\n{split}\n".encode())
-        digest.update("\n".join(repr((row.text, row.pair, row.label)) for row in rows).encode())
+        # A detail counts where there is one: what was made of other tasks before there were details stays valid.
+        digest.update("\n".join(repr(_content(row)) for row in rows).encode())
     return digest.hexdigest()[:16]
+
+
+def _content(row: Example) -> tuple[Any, ...]:
+    content = (row.text, row.pair, row.label)
+    return content if row.detail is None else (*content, row.detail)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.bootstrap import Interval, bootstrap_difference, bootstrap_mean_difference
+from common.bootstrap import Interval, bootstrap_difference, bootstrap_sums_difference
 from teacher.tasks.base import Task
 
 
@@ -12,9 +12,13 @@ def difference(
     task: Task, model: Sequence[np.ndarray], other: Sequence[np.ndarray], references: np.ndarray
 ) -> Interval:
     """Paired-bootstrap interval of the main metric, model minus other."""
-    if task.data.metric == "accuracy":
-        return bootstrap_mean_difference(
-            [values == references for values in model], [values == references for values in other]
+    first = [task.counts(values, references) for values in model]
+    second = [task.counts(values, references) for values in other]
+    if all(counts is not None for counts in (*first, *second)):
+        return bootstrap_sums_difference(
+            [counts for counts in first if counts is not None],
+            [counts for counts in second if counts is not None],
+            task.from_counts,
         )
     return bootstrap_difference(
         model, other, references, lambda p, r: task.metrics(p, r)[task.data.metric], resamples=1000
@@ -23,5 +27,4 @@ def difference(
 
 def majority(task: Task, references: np.ndarray) -> float:
     """The main metric of always giving the same answer."""
-    constant = np.full(len(references), task.constant_prediction(), dtype=references.dtype)
-    return task.metrics(constant, references)[task.data.metric]
+    return task.metrics(task.constant_predictions(references), references)[task.data.metric]

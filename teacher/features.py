@@ -92,8 +92,8 @@ class FrozenClassifier(Objective):
 
     @torch.inference_mode()
     def answers(self, states: np.ndarray) -> np.ndarray:
-        """Predictions (n,)."""
-        return self.task.decode(self.logits(torch.from_numpy(states).to(self.mean.device)).cpu().numpy())
+        """Logits (n, outputs)."""
+        return self.logits(torch.from_numpy(states).to(self.mean.device)).cpu().numpy()
 
 
 def train_on_states(
@@ -111,7 +111,7 @@ def train_on_states(
         }
 
     def evaluate() -> float:
-        value = prepared.task.metrics(classifier.answers(states["select"]), labels["select"])[metric]
+        value = prepared.metrics(classifier.answers(states["select"]), "select")[metric]
         return value if prepared.task.higher_is_better else -value
 
     batches = Batches(lengths=np.ones(len(labels["train"])), batch_size=BATCH, seed=seed, collate=collate)

@@ -1,14 +1,15 @@
 """Fine-tune an encoder on a task: `python -m teacher.finetune --task sst2 --model minilm --out DIR`."""
 
 import contextlib
-import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import numpy as np
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from common.artifact import CardText, save
@@ -19,14 +20,18 @@ from common.files import sole_use, write_json, write_text
 from common.progress import say
 from teacher.attention import training_attention
 from teacher.checkpoint import Checkpoints
-from teacher.data import describe
+from teacher.class_weights import class_weights, weighted_loss
+from teacher.cross_validation import cross_validated
+from teacher.data import TaskData, describe
+from teacher.freezing import Unfreezing
 from teacher.head import standardised_head
 from teacher.history import read_rows
 from teacher.loop import Outcome, train
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
 from teacher.options import FinetuneOptions, TaskOptions
-from teacher.prepare import Prepared, model_inputs, predict_logits, prepare
+from teacher.practice import check_practice, loop_config, practised, rates, unfreezing
+from teacher.prepare import Prepared, model_inputs, output_logits, predict_logits, prepare
 from teacher.ranks import from_main, ranks
 from teacher.rows import only_rows
 from teacher.scratch import encoder_for
@@ -43,32 +48,82 @@ EXAMPLES = """
 
 
 class Supervised(Objective):
-    """A model and the task's own loss."""
+    """A model and the task's own loss.
 
-    def __init__(self, model: PreTrainedModel, task: Task) -> None:
+    Args:
+        model: what learns.
+        task: what it learns.
+        rates: parameters to their share of the learning rate; the others have all of it.
+        unfreezing: which parameters learn when; None: all, from the start.
+        class_weights: (classes,) what an example counts, by its label; None: all the same.
+        entries: (n,) what the loss is a mean over of each training example; None: one each.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        task: Task,
+        *,
+        rates: Mapping[nn.Parameter, float] | None = None,
+        unfreezing: Unfreezing | None = None,
+        class_weights: Tensor | None = None,
+        entries: np.ndarray | None = None,
+    ) -> None:
         super().__init__()
         self.model, self.task, self.weights = model, task, {"hard": 1.0}
+        self._rates, self._unfreezing, self._entries = rates or {}, unfreezing, entries
+        self.class_weights: Tensor | None
+        self.register_buffer("class_weights", class_weights, persistent=False)
+
+    def shares(self, part: np.ndarray, batch: np.ndarray) -> dict[str, float]:
+        if self._entries is None:
+            return {}
+        return {"hard": int(self._entries[part].sum()) / max(1, int(self._entries[batch].sum()))}
+
+    def rate_shares(self) -> Mapping[nn.Parameter, float]:
+        return self._rates
+
+    def at(self, step: int, total: int) -> None:
+        if self._unfreezing is not None:
+            self._unfreezing.at(step, total)
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        logits = self.model(**model_inputs(self.model, batch)).logits
-        return {"hard": self.task.loss(logits.float(), batch["labels"])}
+        logits = output_logits(self.model(**model_inputs(self.model, batch))).float()
+        if self.class_weights is None:
+            return {"hard": self.task.loss(logits, batch["labels"])}
+        return {"hard": weighted_loss(logits, batch["labels"], self.class_weights)}
 
 
 def finetune(
     model: PreTrainedModel, prepared: Prepared, config: LoopConfig, options: FinetuneOptions, folder: Path
 ) -> Outcome:
-    """Train `model` in place on the split "train", keeping the weights that do best on "select"."""
+    """Train `model` in place on the split "train", keeping the weights that do best on "select".
+
+    Where there is no "select" the last weights are kept.
+    """
     batches = prepared.batches("train", options.teacher_batch, config.seed, tokens=options.teacher_batch_tokens)
     precision = resolve_precision(config.precision)
-    ids = prepared.occurring("train", "select")
-    with training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task):
+    selects = "select" in prepared.splits
+    ids = prepared.occurring("train", *(["select"] if selects else []))
+    with contextlib.ExitStack() as stack:
+        for change in (training_attention(model), only_rows(model, ids), standardised_head(model, prepared.task)):
+            stack.enter_context(change)
+        stack.enter_context(practised(model, options))
+        objective = Supervised(
+            model,
+            prepared.task,
+            rates=rates(model, options),
+            unfreezing=unfreezing(model, options),
+            class_weights=class_weights(options.teacher_class_weights, prepared),
+            entries=prepared.task.weights(prepared.splits["train"]),
+        )
         return train(
-            Supervised(model, prepared.task),
+            objective,
             batches,
             config,
             folder,
             label="teacher",
-            evaluate=lambda: prepared.score(model, "select", precision),
+            evaluate=(lambda: prepared.score(model, "select", precision)) if selects else None,
         )
 
 
@@ -100,10 +155,13 @@ def ready_teacher(
 
     An interrupted fine-tuning in `folder` is gone on with.
     """
+    check_practice(options, task)
     where = resolve(source)
     key = teacher_key(where, task, options, max_length, precision)
     done = _finished(folder, key)
-    loaded = load_for_task(str(folder / "model") if done else source, task, options.teacher_seed)
+    loaded = load_for_task(
+        str(folder / "model") if done else source, task, options.teacher_seed, pooling=options.teacher_pooling
+    )
     prepared = prepare(task, loaded.tokenizer, min(max_length, longest(loaded.model.config)))
     for line in prepared.truncations():
         say(f"  note: {line}")
@@ -123,18 +181,6 @@ def ready_teacher(
         )
     config = loop_config(options, precision, checkpoint_every)
     return _train_teacher(loaded, prepared, config, options, folder, source=source, key=key)
-
-
-def loop_config(options: FinetuneOptions, precision: str, checkpoint_every: int) -> LoopConfig:
-    """The loop of a fine-tuning with these options."""
-    return LoopConfig(
-        learning_rate=options.teacher_learning_rate,
-        epochs=options.teacher_epochs,
-        patience=options.teacher_patience,
-        precision=precision,
-        seed=options.teacher_seed,
-        checkpoint_every=checkpoint_every,
-    )
 
 
 def _train_teacher(
@@ -173,6 +219,7 @@ def _train_and_save(
         loaded.tokenizer,
         folder / "model",
         replace=True,
+        max_length=prepared.max_length,
         card=CardText(
             title=f"{prepared.task.data.name} teacher", description=f"Made from {origin}.", task=prepared.task.data.name
         ),
@@ -190,7 +237,7 @@ def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: i
     parts: list[Any] = [
         identity,
         task.data.fingerprint,
-        dataclasses.asdict(options),
+        options.deciding(),
         max_length,
         resolve_precision(precision),
     ]
@@ -235,6 +282,10 @@ class FinetuneConfig:
     training: FinetuneOptions = field(default_factory=FinetuneOptions)
     precision: str = "auto"
     """auto (bf16 where the processor multiplies it natively), fp32 or bf16."""
+    folds: int | None = None
+    """For small data: so many times, 5 say, fine-tune on all but one part of the rows and evaluate on that part; then
+    make the model from all of them. Classes are dealt out evenly, equal texts together. The parts' models and
+    folds.json are beside OUT, in OUT-folds."""
 
 
 def main(config: FinetuneConfig) -> None:
@@ -247,14 +298,16 @@ def main(config: FinetuneConfig) -> None:
     source = encoder_for(
         config.model, config.out.parent / "teachers", corpus="pydocs", precision=config.precision, checkpoint_every=200
     )
-    teacher = ready_teacher(
-        source,
-        task_for(data),
-        config.training,
-        config.out,
-        max_length=config.data.max_length,
-        precision=config.precision,
-    )
+
+    def fit(task: TaskData, options: FinetuneOptions, folder: Path) -> Teacher:
+        return ready_teacher(
+            source, task_for(task), options, folder, max_length=config.data.max_length, precision=config.precision
+        )
+
+    if config.folds is None:
+        teacher = fit(data, config.training, config.out)
+    else:
+        teacher = cross_validated(data, config.training, config.folds, config.data.data_seed, fit=fit, out=config.out)
     if teacher.outcome is None:
         raise UserError(f"{config.model} is fine-tuned on this task already: use it as it is with --teacher")
     if not ranks().is_main_process:

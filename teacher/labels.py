@@ -3,7 +3,8 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from common.errors import UserError
 from common.words import counted
@@ -11,6 +12,8 @@ from teacher.raw import RawTask, Row
 
 MOST_NUMBER_CLASSES = 30
 """Whole numbers with more distinct values than this are a regression."""
+SEVERAL = ("tags",)
+"""Kinds of task with several labels a row."""
 MOST_STRAYS = 0.05
 """Numbers with at most this share of other labels (or one among ten) are still numbers, and the others faults."""
 
@@ -22,8 +25,12 @@ def settle_labels(raw: RawTask) -> None:
     Raises:
         UserError: one class only; a label outside train that train lacks; a word among numbers; hardly a label that
             comes twice.
+
+    Tasks of other kinds come with their labels, checked by their readers.
     """
     train = raw.parts["train"]
+    if raw.kind not in (None, "classification", "regression"):
+        return
     if raw.kind is None:
         raw.kind = "regression" if _are_numbers(train) else "classification"
     raw.metric = raw.metric or ("pearson_spearman" if raw.kind == "regression" else "accuracy")
@@ -61,8 +68,17 @@ def natural_order(label: str) -> list[tuple[int, int, str]]:
     return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece]
 
 
-def class_indices(labels: Sequence[str]) -> dict[str, int]:
-    return {label: index for index, label in enumerate(labels)}
+def label_reader(kind: str, labels: Sequence[str]) -> Callable[[Row], Any]:
+    """From a row to what its example has as label: an index, several of them, or a number.
+
+    Several labels of a row, tags among them, stand in it one behind the other with spaces between.
+    """
+    indices = {label: index for index, label in enumerate(labels)}
+    if kind in SEVERAL:
+        return lambda row: tuple(indices[label] for label in row.label.split())
+    if labels:
+        return lambda row: indices[row.label]
+    return lambda row: float(row.label)
 
 
 def _number(text: str) -> float | None:

@@ -8,9 +8,10 @@ from common.errors import UserError
 from common.words import counted
 from teacher.columns import Asked, Columns, column_names, find_columns
 from teacher.decoding import DOCUMENTATION, Oddities, clean
+from teacher.formats import EXTENSIONS, own_format
 from teacher.glue import GLUE, recognise
 from teacher.raw import RawTask, Row
-from teacher.readers import EXTENSIONS, Table, read_table
+from teacher.readers import Table, read_table
 
 PART_WORDS = {
     "train": "train",
@@ -35,6 +36,9 @@ def load_path(path: Path, asked: Asked) -> RawTask:
     if not path.exists():
         raise UserError(f"{path} does not exist.{nearest_files(path)} Give a file or a folder with --task")
     files = find_parts(path) if path.is_dir() else {"train": path}
+    own = own_format(files["train"])
+    if own is not None:
+        return own(_short_name(path), files, asked)
     oddities = Oddities()
     tables = {part: read_table(file, oddities) for part, file in files.items()}
     folder = path if path.is_dir() else path.parent

@@ -56,13 +56,26 @@ Evaluate = Callable[[], float | Mapping[str, float]]
 """The selection metric of the model as it is now, higher better; a mapping has it as SELECTION beside other figures."""
 
 
-def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """AdamW groups: matrices decay, LayerNorm weights and biases (vectors) do not."""
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    return [
-        {"params": [entry for entry in parameters if entry.ndim > 1], "weight_decay": weight_decay},
-        {"params": [entry for entry in parameters if entry.ndim <= 1], "weight_decay": 0.0},
-    ]
+def parameter_groups(
+    module: nn.Module, weight_decay: float, shares: Mapping[nn.Parameter, float] | None = None
+) -> list[dict[str, object]]:
+    """AdamW groups: matrices decay, LayerNorm weights and biases (vectors) do not.
+
+    Each has the "share" of the rate that its parameters get, by `shares`; 1 where there is none.
+    """
+    by_share: dict[float, list[nn.Parameter]] = {}
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            by_share.setdefault((shares or {}).get(parameter, 1.0), []).append(parameter)
+    groups: list[dict[str, object]] = []
+    for share, entries in by_share.items():
+        matrices, vectors = (
+            [entry for entry in entries if entry.ndim > 1],
+            [entry for entry in entries if entry.ndim <= 1],
+        )
+        groups.append({"params": matrices, "weight_decay": weight_decay, "share": share})
+        groups.append({"params": vectors, "weight_decay": 0.0, "share": share})
+    return groups
 
 
 def train(
@@ -115,7 +128,7 @@ def train(
             objective.at(step, total)
             rate = config.rate(step, total)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["share"]
             terms = stepper.step(planned, step)
             norm = float(accelerator.clip_grad_norm_(objective.parameters(), config.clip))
             optimizer.step()
@@ -152,7 +165,7 @@ def _prepared(objective: Objective, config: LoopConfig) -> tuple[Accelerator, nn
     unused = DistributedDataParallelKwargs(find_unused_parameters=not objective.complete)
     accelerator = Accelerator(gradient_accumulation_steps=config.accumulation, kwargs_handlers=[unused])
     optimizer = torch.optim.AdamW(
-        parameter_groups(objective, config.weight_decay),
+        parameter_groups(objective, config.weight_decay, objective.rate_shares()),
         lr=config.learning_rate,
         betas=config.betas,
         eps=config.epsilon,

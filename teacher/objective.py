@@ -22,6 +22,10 @@ class Objective(nn.Module):
     def at(self, step: int, total: int) -> None:
         """Called before each optimizer step, counted from 0, of `total`: for what changes during a stage."""
 
+    def rate_shares(self) -> Mapping[nn.Parameter, float]:
+        """Parameters that do not learn at the full rate, to their share of it."""
+        return {}
+
     def shares(self, part: np.ndarray, batch: np.ndarray) -> Mapping[str, float]:
         """Terms that are no means over all examples, to how much of the mean over a batch a part of it has.
 

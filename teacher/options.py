@@ -1,9 +1,10 @@
 """Groups of command-line options that several commands share."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from common.errors import UserError
 from teacher.data import TaskData, load_task
@@ -67,12 +68,49 @@ class FinetuneOptions:
     teacher_batch_tokens: int | None = None
     """Pieces a step instead of examples: short texts train faster in larger batches, about 1,024 pieces on a CPU."""
     teacher_patience: int | None = None
-    """Stop after so many evaluations (one an epoch) without a better selection metric."""
+    """Stop after so many evaluations (--teacher-evaluations an epoch) without a better selection metric."""
     teacher_seed: int = 0
     """Draws the new head, dropout and the order of rows."""
+    teacher_layer_decay: float = 1.0
+    """The rate of each layer as a share of that of the layer above it; the head has the full rate, embeddings the
+    lowest. 0.8 to 0.95 are usual."""
+    teacher_head_rate: float | None = None
+    """Peak rate of a new head and its pooler; by default that of all."""
+    teacher_pooling: Literal["cls", "mean", "max"] = "cls"
+    """What the head reads: the state of [CLS], or the mean or maximum of the states of all pieces, [CLS] and [SEP]
+    included. With mean and max the model gets a model type that transformers loads only beside this project."""
+    teacher_freeze: int | None = None
+    """The embeddings and so many of the lowest layers stay as they are; 0: the embeddings alone."""
+    teacher_unfreeze: float | None = None
+    """Epochs that the head learns alone, then with the last layer, then with the last two, and so on to the embeddings.
+    What has not had its turn by the last epoch stays as it is."""
+    teacher_accumulation: int = 1
+    """Batches an optimizer step: with 4, --teacher-batch 8 learns as 32 do, in a quarter of the memory."""
+    teacher_activation_checkpointing: bool = False
+    """Compute what is inside of each layer once more on the way back instead of keeping it: less memory, a third more
+    time."""
+    teacher_class_weights: Literal["none", "balanced"] = "none"
+    """balanced: an example counts the more the rarer its class is, so that all classes count the same."""
+    teacher_evaluations: int = 1
+    """Times an epoch that the selection metric is computed, and the weights are kept if it is the best so far."""
+    teacher_adapter: Literal["none", "lora"] = "none"
+    """lora: small matrices beside the encoder's linear layers learn, with the head, and are merged into the weights in
+    the end (extra peft). They need a higher rate, about 1e-3."""
+    teacher_adapter_rank: int = 8
+    """Rank of these matrices."""
+
+    FIRST: ClassVar[int] = 6
+    """Options that a key over all always had; those after them are in it where they are not at their default."""
+
+    def deciding(self) -> dict[str, Any]:
+        """The options by name, without the newer ones that are at their default: what keys are made from."""
+        fields = dataclasses.fields(self)
+        values = {field.name: getattr(self, field.name) for field in fields}
+        newer = {field.name for field in fields[self.FIRST :] if values[field.name] == field.default}
+        return {name: value for name, value in values.items() if name not in newer}
 
     def __post_init__(self) -> None:
-        problems = []
+        problems = self._practice_problems()
         if not 0 < self.teacher_learning_rate < math.inf:
             problems.append(f"--teacher-learning-rate {self.teacher_learning_rate}: expected a number above 0")
         if not 0 < self.teacher_epochs < math.inf:
@@ -87,3 +125,20 @@ class FinetuneOptions:
             problems.append(f"--teacher-seed {self.teacher_seed}: expected 0 or more")
         if problems:
             raise UserError("; ".join(problems))
+
+    def _practice_problems(self) -> list[str]:
+        problems = []
+        if not 0 < self.teacher_layer_decay <= 1:
+            problems.append(f"--teacher-layer-decay {self.teacher_layer_decay}: expected above 0 to 1")
+        if self.teacher_head_rate is not None and not 0 < self.teacher_head_rate < math.inf:
+            problems.append(f"--teacher-head-rate {self.teacher_head_rate}: expected a number above 0")
+        if self.teacher_freeze is not None and self.teacher_freeze < 0:
+            problems.append(f"--teacher-freeze {self.teacher_freeze}: expected 0 or more")
+        if self.teacher_unfreeze is not None and not 0 < self.teacher_unfreeze < math.inf:
+            problems.append(f"--teacher-unfreeze {self.teacher_unfreeze}: expected a number above 0")
+        counts = {
+            "--teacher-accumulation": self.teacher_accumulation,
+            "--teacher-evaluations": self.teacher_evaluations,
+            "--teacher-adapter-rank": self.teacher_adapter_rank,
+        }
+        return problems + [f"{name} {count}: expected at least 1" for name, count in counts.items() if count < 1]

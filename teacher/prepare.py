@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.errors import UserError
@@ -58,7 +59,11 @@ class Prepared:
 
     def metrics(self, logits: np.ndarray, split: str) -> dict[str, float]:
         """Every metric of `logits` (n, outputs) against a split's labels."""
-        return self.task.metrics(self.task.decode(logits), self.splits[split].labels)
+        return self.task.metrics(self.decode(logits, split), self.splits[split].references)
+
+    def decode(self, logits: np.ndarray, split: str) -> np.ndarray:
+        """Predictions, one an example, from logits of a split's rows."""
+        return self.task.decode(logits, self.splits[split])
 
     def score(self, model: PreTrainedModel, split: str, precision: str) -> float:
         """The selection metric of `model` on a split, higher better."""
@@ -70,6 +75,11 @@ def prepare(task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> 
     """Tokenise every split."""
     splits = {name: task.encode(examples, tokenizer, max_length) for name, examples in task.data.splits.items()}
     return Prepared(task=task, tokenizer=tokenizer, splits=splits, max_length=max_length)
+
+
+def prepare_split(task: Task, tokenizer: PreTrainedTokenizerBase, split: str, max_length: int) -> Encoded:
+    """One split alone, tokenised."""
+    return task.encode(task.data.splits[split], tokenizer, max_length)
 
 
 def _accepts_token_types(kind: type[PreTrainedModel]) -> bool:
@@ -92,9 +102,10 @@ def predict_logits(
     precision: str = "fp32",
     label: str | None = None,
 ) -> np.ndarray:
-    """Logits (n, outputs) of a whole split in its order, fp32, in evaluation mode; the model's mode is put back.
+    """Logits of a whole split in its order, fp32, in evaluation mode; the model's mode is put back.
 
-    With a `label` progress is shown.
+    (n, outputs), or (n, longest, outputs) of a task per position, 0 behind the end of shorter rows. With a
+    `label` progress is shown.
 
     Raises:
         UserError: the split has no examples.
@@ -134,8 +145,25 @@ def in_order(
 def _logits(
     model: PreTrainedModel, prepared: Prepared, encoded: Encoded, precision: str, indices: np.ndarray
 ) -> np.ndarray:
-    """(len(indices), outputs), fp32."""
+    """(len(indices), outputs) or (len(indices), longest, outputs), fp32."""
     batch = prepared.task.collate(encoded, list(indices), prepared.pad)
     inputs = {name: tensor.to(model.device) for name, tensor in model_inputs(model, batch).items()}
     with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
-        return model(**inputs).logits.float().cpu().numpy()
+        logits = output_logits(model(**inputs)).float().cpu()
+    if prepared.task.per_position:
+        logits = to_length(logits, int(encoded.lengths.max()))
+    return logits.numpy()
+
+
+def output_logits(output: Mapping[str, Tensor]) -> Tensor:
+    """A model's logits; those of spans, start and end, as (batch, length, 2); empty of an encoder alone."""
+    if "start_logits" in output:
+        return torch.stack([output["start_logits"], output["end_logits"]], dim=-1)
+    return output["logits"] if "logits" in output else torch.empty(0)
+
+
+def to_length(logits: Tensor, length: int) -> Tensor:
+    """Logits (batch, l, outputs) cut or filled up with 0 to `length` positions."""
+    if logits.shape[1] >= length:
+        return logits[:, :length]
+    return functional.pad(logits, (0, 0, 0, length - logits.shape[1]))

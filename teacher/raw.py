@@ -1,6 +1,7 @@
 """Task rows between reading and checking: what every reader returns and `teacher.data` turns into a TaskData."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +14,8 @@ class Row:
     file: str
     line: int
     """Where it stands, for messages; counted from 1."""
+    detail: Any = None
+    """What some kinds of task have beside text and label: see the kind's reader."""
 
 
 @dataclass(kw_only=True)
@@ -27,7 +30,7 @@ class RawTask:
     sources: dict[str, str]
     notes: list[str] = field(default_factory=list)
     kind: str | None = None
-    """ "classification" or "regression"; None: found from the labels."""
+    """A key of teacher.tasks.TASKS; None: classification or regression, found from the labels."""
     labels: tuple[str, ...] | None = None
     """Class names in index order; None: found from the labels."""
     metric: str | None = None

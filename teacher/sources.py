@@ -11,16 +11,18 @@ import torch
 from torch import nn
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
+from common.architectures import register_architectures
 from common.artifact import TOKENIZER
 from common.errors import UserError
+from common.heads import AUTO_CLASSES, head_of
 from common.output_layer import is_head, output_layer
+from common.pooled import pooled_configuration
 from common.progress import say
 from common.words import first_line
 from teacher.disentangled import stand_autocast
@@ -87,30 +89,33 @@ class Loaded:
     """Its head was trained already, and its labels are the task's."""
 
 
-def load_for_task(source: str, task: Task, seed: int) -> Loaded:
-    """The model at `source` with a head for `task`; an encoder gets a new head, drawn from `seed`.
+def load_for_task(source: str, task: Task, seed: int, *, pooling: str = "cls") -> Loaded:
+    """The model at `source` with a head for `task`; an encoder gets a new one, drawn from `seed`, that reads `pooling`.
 
     A classifier's labels are matched with the data's by name, and its outputs reordered to the data's order.
 
     Raises:
-        UserError: not loadable, labels that differ, a classifier whose head was never saved, weights missing.
+        UserError: not loadable, labels that differ, a classifier whose head was never saved, weights missing, a pooling
+            that the family does not have.
     """
     where = resolve(source)
     if Path(where).is_dir():
-        return _load(source, where, task, seed)
+        return _load(source, where, task, seed, pooling)
     say(f"loading {where} from the hub, or from its cache")
     with offline_if_unreachable():
-        return _load(source, where, task, seed)
+        return _load(source, where, task, seed, pooling)
 
 
-def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
+def _load(source: str, where: str, task: Task, seed: int, pooling: str) -> Loaded:
     config = read_config(where)
-    finetuned = _is_classifier(config)
+    finetuned = head_of(config.architectures) == task.head_kind
     order = _label_order(config, task, source) if finetuned else None
     head = task.head() if order is None else {}
+    if pooling != "cls" and not finetuned:
+        head = {"config": pooled_configuration(config, pooling, **head)}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, info = _read_model(where, **head)
+        model, info = _read_model(where, task.head_kind, **head)
     stand_autocast(model)
     missing = {name for name in info["missing_keys"] if "position_ids" not in name}
     new_head = {name for name in missing if is_head(model, name)}
@@ -134,15 +139,16 @@ def _load(source: str, where: str, task: Task, seed: int) -> Loaded:
 
 def read_config(where: str) -> PretrainedConfig:
     """The configuration of a model folder or hub id; raises UserError."""
+    register_architectures()
     try:
         return AutoConfig.from_pretrained(where)
     except (OSError, ValueError) as error:
         raise UserError(explain(where, error)) from error
 
 
-def _read_model(where: str, **head: object) -> tuple[PreTrainedModel, dict]:
+def _read_model(where: str, kind: str, **head: object) -> tuple[PreTrainedModel, dict]:
     try:
-        return AutoModelForSequenceClassification.from_pretrained(
+        return AUTO_CLASSES[kind].from_pretrained(
             where, output_loading_info=True, ignore_mismatched_sizes=False, dtype=torch.float32, **head
         )
     except Exception as error:  # safetensors' and transformers' errors have no common base
@@ -185,10 +191,6 @@ def explain(where: str, error: Exception) -> str:
         f"model {where!r}: it is no local folder, and the hub could not give it ({first}). "
         "Check the name and the network, or give a folder with config.json, weights and tokenizer"
     )
-
-
-def _is_classifier(config: PretrainedConfig) -> bool:
-    return any(name.endswith("ForSequenceClassification") for name in config.architectures or [])
 
 
 def _label_order(config: PretrainedConfig, task: Task, source: str) -> list[int]:

@@ -59,6 +59,8 @@ class StandIns:
         with torch.no_grad():
             for entry in self._copies:
                 entry.copy.copy_(entry.parameter)
+                # A parameter can be frozen for a part of the steps.
+                entry.copy.requires_grad_(entry.parameter.requires_grad)
         self._put(copies=True)
         try:
             yield

@@ -4,8 +4,13 @@ from common.errors import unknown_name
 from teacher.data import TaskData
 from teacher.tasks.base import Task
 from teacher.tasks.sequence import Classification, Regression
+from teacher.tasks.tags import Tags
 
-TASKS: dict[str, type[Task]] = {"classification": Classification, "regression": Regression}
+TASKS: dict[str, type[Task]] = {
+    "classification": Classification,
+    "regression": Regression,
+    "tags": Tags,
+}
 
 
 def task_for(data: TaskData) -> Task:

@@ -10,20 +10,24 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from common.heads import SEQUENCE
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.data import Example, TaskData
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """Tokenised examples, ragged: every list has one entry an example."""
+    """Tokenised examples, ragged: every list has one entry a row, what a model reads at once.
+
+    Rows are examples, except where long texts are cut into windows: then an example has several rows.
+    """
 
     input_ids: list[np.ndarray]
     """int64 pieces with specials, no padding."""
     token_types: list[np.ndarray]
     """Segment of each piece."""
     labels: np.ndarray
-    """int64 class indices or float32 values."""
+    """What is learned from, a row each: int64 class indices or float32 values, or as the kind of task has it."""
     max_length: int
     """The limit on pieces."""
     truncated: int
@@ -36,13 +40,32 @@ class Encoded:
     def lengths(self) -> np.ndarray:
         return np.array([len(ids) for ids in self.input_ids], dtype=np.int64)
 
+    @property
+    def references(self) -> np.ndarray:
+        """What is right, one entry an example: what predictions are compared with."""
+        return self.labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerLabel:
+    """How well one label is found."""
+
+    label: str
+    n: int
+    """How often it is right."""
+    precision: float
+    recall: float
+    f1: float
+
 
 class Task(ABC):
     """One kind of task bound to one data set."""
 
     kind: ClassVar[str]
+    head_kind: ClassVar[str] = SEQUENCE
+    """A key of common.heads.AUTO_CLASSES."""
     soft_form: ClassVar[str]
-    """How a student learns from a teacher's outputs: "classes" (a distribution over them) or "values"."""
+    """How a student learns from a teacher's outputs: a key of distill.soft.FORMS."""
     per_position: ClassVar[bool] = False
     """Logits are (n, length, outputs), one row a piece, and not (n, outputs)."""
     higher_is_better: ClassVar[bool] = True
@@ -56,19 +79,38 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The hard-label loss, a mean over examples. logits (batch, outputs) in fp32."""
+        """The hard-label loss, a mean over examples, or over what `weights` counts. logits in fp32."""
 
     @abstractmethod
-    def decode(self, logits: np.ndarray) -> np.ndarray:
-        """logits (n, outputs) to predictions (n,)."""
+    def decode(self, logits: np.ndarray, encoded: Encoded) -> np.ndarray:
+        """Logits of every row, (n, outputs) or (n, length, outputs), to predictions, one an example."""
 
     @abstractmethod
     def metrics(self, predictions: np.ndarray, references: np.ndarray) -> dict[str, float]:
         """Every metric of the task, as fractions; the one named by `data.metric` is among them."""
 
     @abstractmethod
-    def constant_prediction(self) -> float:
-        """What a model without any input would answer: the most frequent class, the mean."""
+    def constant_predictions(self, references: np.ndarray) -> np.ndarray:
+        """What a model without any input would answer: the most frequent class, the mean, one for each reference."""
+
+    def right(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        """(n,) bool, which examples are answered right; None where answers are nearer or farther from right."""
+        return None
+
+    def counts(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        """(n, k) numbers of each example from whose sums `from_counts` gives the main metric; None: it has none such.
+
+        A bootstrap then adds up numbers and need not score every draw anew.
+        """
+        return None
+
+    def from_counts(self, sums: np.ndarray) -> np.ndarray:
+        """Sums of `counts` over examples (..., k) to the main metric (...)."""
+        raise NotImplementedError
+
+    def per_label(self, predictions: np.ndarray, references: np.ndarray) -> tuple[PerLabel, ...]:
+        """How well each label is found; empty where there are none."""
+        return ()
 
     def label_scale(self) -> tuple[float, float]:
         """Mean and deviation of the training labels where they are numbers; (0, 1) where outputs have no unit."""
@@ -80,39 +122,24 @@ class Task(ABC):
         """
         return None
 
+    def weights(self, encoded: Encoded) -> np.ndarray | None:
+        """(rows,) how many entries of each row the hard and soft losses are means over; None: one each."""
+        return None
+
     def encode(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Encoded:
         """Tokenise; longer texts are cut to `max_length` pieces, the longer side of a pair first, and counted."""
-        texts = [example.text for example in examples]
-        pairs = (
-            [example.pair or "" for example in examples]
-            if any(example.pair is not None for example in examples)
-            else None
-        )
-        encoding = tokenizer(
-            texts,
-            pairs,
-            truncation="longest_first",
-            max_length=max_length,
-            return_token_type_ids=True,
-            return_attention_mask=False,
-            return_overflowing_tokens=True,
-            stride=0,
-        )
-        # Overflowing pieces come back as further rows of the same example: the first row is the cut text.
-        rows = encoding["overflow_to_sample_mapping"]
-        first = [row for row, sample in enumerate(rows) if row == 0 or rows[row - 1] != sample]
-        truncated = len({sample for row, sample in enumerate(rows) if row > 0 and rows[row - 1] == sample})
+        rows = encode_texts(examples, tokenizer, max_length)
         return Encoded(
-            input_ids=[np.asarray(encoding["input_ids"][row], dtype=np.int64) for row in first],
-            token_types=[np.asarray(encoding["token_type_ids"][row], dtype=np.int64) for row in first],
+            input_ids=rows.input_ids,
+            token_types=rows.token_types,
             labels=self.label_array(examples),
             max_length=max_length,
-            truncated=truncated,
+            truncated=rows.truncated,
         )
 
-    @abstractmethod
     def label_type(self) -> type[np.generic]:
         """numpy type of the labels."""
+        return np.int64
 
     def label_array(self, examples: Sequence[Example]) -> np.ndarray:
         """Their labels (n,)."""
@@ -126,5 +153,42 @@ class Task(ABC):
             "input_ids": torch.from_numpy(padded(rows, length, pad)),
             "attention_mask": torch.from_numpy(attention_mask(rows, length)),
             "token_type_ids": torch.from_numpy(padded([encoded.token_types[index] for index in indices], length, 0)),
-            "labels": torch.from_numpy(encoded.labels[np.asarray(indices)]),
+            "labels": self.label_tensor(encoded, indices, length),
         }
+
+    def label_tensor(self, encoded: Encoded, indices: Sequence[int], length: int) -> Tensor:
+        """The labels of these rows, padded to `length` pieces where there is one a piece."""
+        return torch.from_numpy(encoded.labels[np.asarray(indices)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRows:
+    """Texts as pieces, one row each."""
+
+    input_ids: list[np.ndarray]
+    token_types: list[np.ndarray]
+    truncated: int
+
+
+def encode_texts(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> TextRows:
+    """Each text, or pair of texts, as one row; longer ones are cut, the longer side of a pair first."""
+    texts = [example.text for example in examples]
+    paired = any(example.pair is not None for example in examples)
+    encoding = tokenizer(
+        texts,
+        [example.pair or "" for example in examples] if paired else None,
+        truncation="longest_first",
+        max_length=max_length,
+        return_token_type_ids=True,
+        return_attention_mask=False,
+        return_overflowing_tokens=True,
+        stride=0,
+    )
+    # Overflowing pieces come back as further rows of the same example: the first row is the cut text.
+    rows = encoding["overflow_to_sample_mapping"]
+    first = [row for row, sample in enumerate(rows) if row == 0 or rows[row - 1] != sample]
+    return TextRows(
+        input_ids=[np.asarray(encoding["input_ids"][row], dtype=np.int64) for row in first],
+        token_types=[np.asarray(encoding["token_type_ids"][row], dtype=np.int64) for row in first],
+        truncated=len({sample for row, sample in enumerate(rows) if row > 0 and rows[row - 1] == sample}),
+    )

@@ -8,7 +8,7 @@ from sklearn import metrics as scores
 from torch import Tensor
 from torch.nn import functional
 
-from teacher.tasks.base import Task
+from teacher.tasks.base import Encoded, PerLabel, Task
 
 
 class Classification(Task):
@@ -25,13 +25,10 @@ class Classification(Task):
             "problem_type": "single_label_classification",
         }
 
-    def label_type(self) -> type[np.generic]:
-        return np.int64
-
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return functional.cross_entropy(logits.float(), labels)
 
-    def decode(self, logits: np.ndarray) -> np.ndarray:
+    def decode(self, logits: np.ndarray, encoded: Encoded) -> np.ndarray:
         return logits.argmax(axis=-1)
 
     def metrics(self, predictions: np.ndarray, references: np.ndarray) -> dict[str, float]:
@@ -44,9 +41,30 @@ class Classification(Task):
             "matthews": float(scores.matthews_corrcoef(references, predictions)),
         }
 
-    def constant_prediction(self) -> float:
+    def constant_predictions(self, references: np.ndarray) -> np.ndarray:
         labels = [int(example.label) for example in self.data.splits["train"]]
-        return float(np.bincount(labels).argmax())
+        return np.full(len(references), np.bincount(labels).argmax())
+
+    def right(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray:
+        return predictions == references
+
+    def counts(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        if self.data.metric != "accuracy":
+            return None
+        return np.stack([self.right(predictions, references), np.ones(len(references))], axis=1)
+
+    def from_counts(self, sums: np.ndarray) -> np.ndarray:
+        return sums[..., 0] / sums[..., 1]
+
+    def per_label(self, predictions: np.ndarray, references: np.ndarray) -> tuple[PerLabel, ...]:
+        precision, recall, f1, count = scores.precision_recall_fscore_support(
+            references, predictions, labels=range(len(self.data.labels)), zero_division=0
+        )
+        rows = zip(self.data.labels, count, precision, recall, f1, strict=True)
+        return tuple(
+            PerLabel(label=label, n=int(n), precision=float(p), recall=float(r), f1=float(f))
+            for label, n, p, r, f in rows
+        )
 
 
 class Regression(Task):
@@ -64,7 +82,7 @@ class Regression(Task):
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return functional.mse_loss(logits.float().squeeze(-1), labels.float())
 
-    def decode(self, logits: np.ndarray) -> np.ndarray:
+    def decode(self, logits: np.ndarray, encoded: Encoded) -> np.ndarray:
         return logits.reshape(len(logits))
 
     def metrics(self, predictions: np.ndarray, references: np.ndarray) -> dict[str, float]:
@@ -79,8 +97,8 @@ class Regression(Task):
             "rmse": float(np.sqrt(np.mean((predictions - references) ** 2))),
         }
 
-    def constant_prediction(self) -> float:
-        return self.label_scale()[0]
+    def constant_predictions(self, references: np.ndarray) -> np.ndarray:
+        return np.full(len(references), self.label_scale()[0], dtype=np.float32)
 
     def label_scale(self) -> tuple[float, float]:
         values = [example.label for example in self.data.splits["train"]]

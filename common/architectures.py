@@ -1,0 +1,69 @@
+"""Model types of our own, which transformers' Auto classes load once they are registered.
+
+A folder with such a type is refused by transformers alone ("unrecognised model type"), instead of computing something
+else; common.artifact and teacher.sources register them before they load.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+
+from common.pooled import POOLED, PREFIX, configuration_class
+from common.uneven import (
+    UnevenBertConfig,
+    UnevenBertForSequenceClassification,
+    UnevenBertModel,
+    UnevenDistilBertConfig,
+    UnevenDistilBertForSequenceClassification,
+    UnevenDistilBertModel,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """A model type: its configuration, and a class for each of transformers' Auto classes that load it."""
+
+    config: type[PretrainedConfig]
+    models: Mapping[type, type[PreTrainedModel]]
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "distillery-bert": Architecture(
+        config=UnevenBertConfig,
+        models={
+            AutoModel: UnevenBertModel,
+            AutoModelForSequenceClassification: UnevenBertForSequenceClassification,
+        },
+    ),
+    "distillery-distilbert": Architecture(
+        config=UnevenDistilBertConfig,
+        models={
+            AutoModel: UnevenDistilBertModel,
+            AutoModelForSequenceClassification: UnevenDistilBertForSequenceClassification,
+        },
+    ),
+    **{
+        PREFIX + name: Architecture(
+            config=configuration_class(model), models={AutoModelForSequenceClassification: model}
+        )
+        for name, model in POOLED.items()
+    },
+}
+"""By model_type. Another head for a type is one more entry in its `models`."""
+
+
+def register_architectures() -> None:
+    """Let transformers' Auto classes know the types. Calling it again is harmless."""
+    for name, architecture in ARCHITECTURES.items():
+        AutoConfig.register(name, architecture.config, exist_ok=True)
+        for auto, model in architecture.models.items():
+            auto.register(architecture.config, model, exist_ok=True)  # type: ignore[attr-defined]
+
+
+def model_class(name: str) -> type[PreTrainedModel]:
+    """The class of that name, as a configuration's `architectures` has it: one of ours or of transformers'."""
+    import transformers
+
+    own = {model.__name__: model for entry in ARCHITECTURES.values() for model in entry.models.values()}
+    return own.get(name) or getattr(transformers, name)

@@ -1,0 +1,147 @@
+"""A finished model through a chain of steps that make it smaller: `python -m distill.compress --model DIR`."""
+
+import dataclasses
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.command import run_command
+from common.errors import UserError
+from common.files import sole_use
+from common.progress import say
+from common.provenance import plain, provenance
+from distill.cards import task_card
+from distill.compress_chain import Artifact
+from distill.compress_config import CompressConfig
+from distill.compress_measure import Measured
+from distill.compress_options import refuse_kinds
+from distill.compress_steps import Work, work_for
+from distill.compress_summary import chain_table
+from distill.shipping import Shipment, cards_of, chain_of, ship
+from distill.transfer_sets import key_of, weights_digest
+from reports.build import build_reports, check_place
+from reports.record import Record
+from teacher.data import TaskData, describe
+from teacher.finetune import claim
+from teacher.loop_config import resolve_precision
+from teacher.prepare import Prepared, prepare_split
+from teacher.ranks import refuse_several
+from teacher.sources import load_for_task, resolve
+from teacher.tasks import task_for
+from teacher.tasks.base import Task
+
+EXAMPLES = """
+  python -m distill.compress --model runs/reviews-tiny/tiny/seed-0/model --task reviews.csv --prune 0.5
+  python -m distill.compress --model DIR --teacher runs/teacher --task sst2 --data-dir GLUE --prune 0.5
+  python -m distill.compress --model DIR --task reviews.csv --prune 0.4 --prune-target latency --prune-parts ffn,layers
+"""
+
+
+def main(config: CompressConfig) -> None:
+    """The command."""
+    refuse_several("distill.compress")
+    started = time.monotonic()
+    precision = resolve_precision(config.precision)
+    check_place(config.reports)
+    data = config.data.load()
+    task = task_for(data)
+    refuse_kinds(data.kind)
+    model = checked_model(config.model, task, "--model")
+    teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
+    out = config.out or Path("runs") / f"{data.name}-{short_name(model)}-compressed"
+    claim(out, _key(config, data, (model, teacher), precision))
+    with sole_use(out):
+        say(f"run: {out}")
+        for line in describe(data):
+            say(line)
+        work = work_for(
+            task,
+            teacher,
+            out,
+            options=config.compress,
+            max_length=config.data.max_length,
+            precision=precision,
+            checkpoint_every=config.checkpoint_every,
+            seed=config.seed,
+        )
+        shipment = Shipment(
+            name=short_name(model),
+            start=Artifact(folder=model),
+            reference=Artifact(folder=teacher),
+            reference_name=short_name(model) if config.teacher is None else "teacher",
+        )
+        rows = ship(shipment, config.compress, work, out, speed=config.speed)
+        record = _record(config, shipment, rows, work, out, precision, started)
+        record.save(out / "record.json")
+    build_reports(out.parent, config.reports, only=out.name if (config.reports / "index.html").exists() else None)
+    say(chain_table(record.compression[0], data.metric, higher_is_better=task.higher_is_better))
+    say(f"shipped: {rows[-1].row.folder}")
+    say(f"report: {config.reports / f'{out.name}.html'}")
+
+
+def checked_model(source: str, task: Task, flag: str) -> Path:
+    """The folder of a model that knows the task; raises UserError for others."""
+    where = Path(resolve(source))
+    if not where.is_dir():
+        raise UserError(f"{flag} {source}: a model folder was expected, not the name of one on the hub")
+    if not load_for_task(source, task, seed=0).finetuned:
+        raise UserError(
+            f"{flag} {source} has no head that is trained for the task: fine-tune it first, with python -m "
+            "teacher.finetune, or distil a student from it with python -m distill.run"
+        )
+    return where
+
+
+def short_name(folder: Path) -> str:
+    """What people call a model that lies in this folder: the part of the path that is not "model" or "seed-0".
+
+    >>> short_name(Path("runs/reviews-tiny/tiny/seed-0/model")), short_name(Path("runs/sst2-teacher/model"))
+    ('tiny', 'sst2-teacher')
+    """
+    parts = [part for part in folder.resolve().parts if part != "model" and not re.fullmatch(r"seed-\d+", part)]
+    return parts[-1]
+
+
+def _key(config: CompressConfig, data: TaskData, folders: Sequence[Path], precision: str) -> str:
+    """Equal for two commands that make the same artifacts."""
+    options = plain(dataclasses.asdict(config.compress))
+    weights = [weights_digest(str(folder)) for folder in folders]
+    return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed)
+
+
+def _evaluated(shipment: Shipment, work: Work) -> Prepared:
+    """The task with the split that is reported on."""
+    tokenizer = load_for_task(str(shipment.reference.folder), work.task, seed=0).tokenizer
+    split = prepare_split(work.task, tokenizer, "evaluate", work.max_length)
+    return Prepared(task=work.task, tokenizer=tokenizer, splits={"evaluate": split}, max_length=work.max_length)
+
+
+def _record(
+    config: CompressConfig,
+    shipment: Shipment,
+    rows: Sequence[Measured],
+    work: Work,
+    out: Path,
+    precision: str,
+    started: float,
+) -> Record:
+    return Record(
+        name=out.name,
+        provenance=provenance(
+            config=plain(dataclasses.asdict(config)),
+            seeds=(config.seed,),
+            threads=1,
+            precision=precision,
+            wall_seconds=time.monotonic() - started,
+            argv=sys.argv,
+        ),
+        task=task_card(_evaluated(shipment, work)),
+        models=cards_of(rows, work),
+        compression=(chain_of(shipment, rows),),
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_command(main, CompressConfig, examples=EXAMPLES))

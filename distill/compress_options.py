@@ -1,0 +1,100 @@
+"""What a model is put through before it is shipped."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from common.errors import UserError
+from common.heads import SEQUENCE
+from students.prune import IMPORTANCE
+from students.ranking import check_parts
+from teacher.tasks import TASKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressOptions:
+    """What is done to a finished model, in this order."""
+
+    prune: float | None = None
+    """Share that goes, 0 to 1, of what --prune-target names: whole heads, feed-forward units, channels or layers leave
+    the model. None: nothing is pruned."""
+    prune_target: Literal["parameters", "flops", "latency"] = "parameters"
+    """What --prune is a share of: parameters without the look-up tables, FLOPs of a text of 128 pieces, or measured
+    milliseconds in torch at batch 1, 16 pieces, one thread."""
+    prune_parts: str = "heads,ffn"
+    """What may go, separated by commas: heads, ffn, hidden (width), layers."""
+    prune_even: bool = False
+    """All layers lose alike. With ffn, layers, or heads and hidden together the result is a plain BERT folder, which
+    transformers loads without this project."""
+    importance: Literal["taylor", "magnitude", "random"] = "taylor"
+    """What goes first: least effect on the loss to first order, smallest weights, or any (a control)."""
+    prune_steps: int = 3
+    """Pruning in so many steps, each followed by recovery."""
+    recovery: bool = True
+    """Learn from the teacher's answers and the states of the model before pruning, after every step."""
+    recovery_epochs: float = 3.0
+    """Passes over the training rows, half of them after the last step."""
+    recovery_rate: float = 2e-4
+    """Peak learning rate of recovery."""
+
+    onnx: bool = False
+    """Write the result for ONNX Runtime too: a folder that runs without torch."""
+    int8: bool = False
+    """Write it in 8-bit integers for ONNX Runtime, which takes the step of --onnx before."""
+    int8_method: Literal["dynamic", "static"] = "dynamic"
+    """Ranges of activations found in every batch, or beforehand on training texts."""
+    embedding_bits: Literal[4, 8, 32] = 8
+    """Of the table of pieces in int8."""
+    max_drop: float = 0.01
+    """What int8 may lose of the metric on the selection split; the most sensitive parts stay in fp32 until it holds."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.prune is not None and not 0 < self.prune < 1:
+            problems.append(f"--prune {self.prune}: expected a share above 0 and below 1, such as 0.5")
+        if self.importance not in IMPORTANCE:
+            problems.append(f"--importance {self.importance}: expected one of {', '.join(IMPORTANCE)}")
+        if self.prune_steps < 1:
+            problems.append(f"--prune-steps {self.prune_steps}: expected at least 1")
+        if not 0 < self.recovery_epochs < math.inf:
+            problems.append(f"--recovery-epochs {self.recovery_epochs}: expected a number above 0; --no-recovery: none")
+        if not 0 < self.recovery_rate < math.inf:
+            problems.append(f"--recovery-rate {self.recovery_rate}: expected a number above 0")
+        if not 0 <= self.max_drop < math.inf:
+            problems.append(f"--max-drop {self.max_drop}: expected 0 or more, such as 0.01 for a point of accuracy")
+        try:
+            check_parts(self.parts)
+        except UserError as error:
+            problems.append(str(error))
+        if problems:
+            raise UserError("; ".join(problems))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.prune_parts.split(",") if name.strip())
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to do."""
+        return self.prune is not None or self.exported
+
+    @property
+    def exported(self) -> bool:
+        """Whether there is a step to ONNX."""
+        return self.onnx or self.int8
+
+    def recovery_lengths(self) -> list[float]:
+        """Epochs of recovery after each step of pruning: half of all after the last."""
+        if self.prune_steps == 1:
+            return [self.recovery_epochs]
+        early = self.recovery_epochs / 2 / (self.prune_steps - 1)
+        return [early] * (self.prune_steps - 1) + [self.recovery_epochs / 2]
+
+
+def refuse_kinds(kind: str) -> None:
+    """Raise UserError for kinds of task whose models no step of a chain answers yet."""
+    if TASKS[kind].head_kind != SEQUENCE:
+        raise UserError(
+            f"models of tasks of the kind {kind!r} are not pruned, trimmed, quantised or exported here: leave --prune, "
+            "--trim-vocabulary, --int8 and --onnx out"
+        )

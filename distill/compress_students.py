@@ -1,0 +1,54 @@
+"""The students of a run, each through its chain: one command gives a model to ship."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.progress import say
+from distill.compress_chain import Artifact
+from distill.compress_steps import work_for
+from distill.config import RunConfig
+from distill.job import Job
+from distill.shipping import Shipment, chain_of, ship
+from reports.record import Compression
+from teacher.finetune import Teacher
+from teacher.loop_config import resolve_precision
+
+
+def compressed_students(
+    config: RunConfig, run: Path, teacher: Teacher, jobs: Sequence[Job], *, outputs_only: bool
+) -> tuple[Compression, ...]:
+    """The chain of every student (its first seed), finished steps kept under `run`/shipped; none where none is asked
+    for.
+
+    A teacher that is only its outputs is no first row: the student itself is then.
+    """
+    if not config.compress.anything:
+        return ()
+    return tuple(
+        _compressed(config, run, teacher, job, outputs_only=outputs_only)
+        for job in jobs
+        if not job.twin and job.seed == 0
+    )
+
+
+def _compressed(config: RunConfig, run: Path, teacher: Teacher, job: Job, *, outputs_only: bool) -> Compression:
+    folder = run / "shipped" / job.folder.parent.name
+    reference = job.model_folder if outputs_only else teacher.folder
+    say(f"compressing {job.row}")
+    work = work_for(
+        teacher.prepared.task,
+        reference,
+        folder,
+        options=config.compress,
+        max_length=config.data.max_length,
+        precision=resolve_precision(config.precision),
+        checkpoint_every=config.checkpoint_every,
+        seed=job.seed,
+    )
+    shipment = Shipment(
+        name=job.row,
+        start=Artifact(folder=job.model_folder),
+        reference=Artifact(folder=reference),
+        reference_name=job.row if outputs_only else "teacher",
+    )
+    return chain_of(shipment, ship(shipment, config.compress, work, folder, speed=config.speed))

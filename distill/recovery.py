@@ -1,0 +1,118 @@
+"""Recovery: a model that was cut learns from the model that it was cut from, and from the teacher's answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from distill.distiller import Distiller, without_dropout
+from distill.projections import fitted_projection
+from distill.recipes import TOKENS
+from distill.stages import Stage, filled
+from teacher.batches import Batches
+from teacher.head import standardised_head
+from teacher.loop import Outcome, train
+from teacher.prepare import Prepared
+from teacher.rows import only_rows
+
+SAMPLE = 8
+"""Batches of 32 training examples that importance is seen on, and projections are fitted to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How recovery trains."""
+
+    learning_rate: float
+    precision: str
+    checkpoint_every: int
+    seed: int
+
+
+def recovery_stage(layers: Sequence[int], *, epochs: float, learning_rate: float) -> Stage:
+    """The stage: the teacher's logits, and the states of the model before the cut, layer by layer.
+
+    `layers` are those of the model before that the model's own come from, counted from 1.
+    """
+    return Stage(
+        name="recovery",
+        description="The teacher's logits, and the hidden states of the model before pruning, on the task's texts.",
+        teacher="finetuned",
+        data="train",
+        tokens=TOKENS,
+        losses={"soft": 1.0, "embedding": 1.0, "hidden": 1.0},
+        layers=",".join(map(str, layers)),
+        learning_rate=learning_rate,
+        epochs=epochs,
+        select=True,
+    )
+
+
+def recover(
+    model: PreTrainedModel,
+    before: PreTrainedModel,
+    prepared: Prepared,
+    teacher_logits: np.ndarray,
+    stage: Stage,
+    training: Training,
+    folder: Path,
+    *,
+    label: str,
+) -> Outcome:
+    """Train `model` in place; `folder` has history and checkpoints, and is gone on with.
+
+    Args:
+        model: what was cut.
+        before: what it was cut from, of the same vocabulary.
+        prepared: the task, in that vocabulary.
+        teacher_logits: (n, outputs) on the training split, the teacher's.
+        stage: as `recovery_stage` gives it.
+        training: rate, precision, seed.
+        folder: of this recovery.
+        label: for progress.
+    """
+    encoded = prepared.splits["train"]
+    stage = filled(stage, encoded.lengths)
+    batches = prepared.batches("train", stage.batch_size, training.seed, tokens=stage.tokens)
+    layers = tuple(int(layer) for layer in stage.layers.split(","))
+    distiller = Distiller(
+        model,
+        before,
+        stage,
+        prepared.task,
+        projection=fitted_projection(model, before, sample(prepared, SAMPLE), layers),
+        teacher_logits=torch.from_numpy(teacher_logits),
+        lengths=encoded.lengths,
+    )
+    with (
+        only_rows(model, prepared.occurring("train", "select")),
+        without_dropout(model),
+        standardised_head(model, prepared.task),
+    ):
+        return train(
+            distiller,
+            batches,
+            stage.loop(
+                examples=_examples(batches),
+                seed=training.seed,
+                precision=training.precision,
+                checkpoint_every=training.checkpoint_every,
+            ),
+            folder,
+            label=label,
+            evaluate=lambda: prepared.score(model, "select", training.precision),
+        )
+
+
+def _examples(batches: Batches) -> int:
+    return len(batches.lengths)
+
+
+def sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
+    """The first training examples in `count` batches of 32."""
+    encoded = prepared.splits["train"]
+    rows = range(min(len(encoded), 32 * count))
+    return [prepared.task.collate(encoded, rows[start : start + 32], prepared.pad) for start in range(0, len(rows), 32)]

@@ -1,0 +1,90 @@
+"""One model through its chain: all steps, the reference on the same runtimes, and every row measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.hardware import bf16_pays
+from distill.compress_chain import Artifact, run_chain
+from distill.compress_measure import Entry, Measured, entries_of, measured
+from distill.compress_options import CompressOptions
+from distill.compress_steps import Work, reference_steps, steps_for
+from distill.evaluate import quality
+from reports.record import Compression, ModelCard, Size, Speed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipment:
+    """What is compressed, and what it is compared with."""
+
+    name: str
+    """The model's, in the tables."""
+    start: Artifact
+    reference: Artifact
+    """The teacher; the model itself where there is none."""
+    reference_name: str
+
+
+def ship(
+    shipment: Shipment, options: CompressOptions, work: Work, folder: Path, *, speed: bool, seconds: float = 60.0
+) -> list[Measured]:
+    """Every row of the chain's table, the reference first. Artifacts lie under `folder`; finished steps are kept.
+
+    `seconds` are those of measuring latency, where `speed` is asked for.
+    """
+    alone = shipment.start.folder.resolve() == shipment.reference.folder.resolve()
+    made = run_chain(shipment.start, steps_for(options, work), folder)
+    baselines = run_chain(shipment.reference, reference_steps(options, work), folder / "reference")
+    bf16 = bf16_pays()
+    entries = [Entry(step=shipment.reference_name, artifact=shipment.reference, role="reference")]
+    if bf16:
+        entries.append(
+            Entry(step=shipment.reference_name, artifact=shipment.reference, precision="bf16", role="baseline")
+        )
+    entries += [
+        Entry(
+            step=f"{shipment.reference_name}, {entry.step}",
+            artifact=entry.artifact,
+            precision=entry.precision,
+            role="baseline",
+            seconds=entry.seconds,
+        )
+        for entry in entries_of(baselines)
+    ]
+    if not alone:
+        entries.append(Entry(step=shipment.name, artifact=shipment.start))
+    entries += entries_of(made, bf16=bf16)
+    return measured(entries, work.task, max_length=work.max_length, speed=speed, seconds=seconds)
+
+
+def chain_of(shipment: Shipment, rows: Sequence[Measured]) -> Compression:
+    """The chain as a record holds it."""
+    return Compression(model=shipment.name, rows=tuple(entry.row for entry in rows))
+
+
+def cards_of(rows: Sequence[Measured], work: Work) -> tuple[ModelCard, ...]:
+    """A card for the reference and one for each step, for a record that is about one chain alone."""
+    first = rows[0]
+    shown = [entry for entry in rows if entry.row.role != "baseline" and entry.row.precision != "bf16"]
+    return tuple(
+        ModelCard(
+            name=entry.row.step,
+            role="teacher" if entry is first else "student",
+            quality=quality(
+                work.task,
+                {0: entry.predictions},
+                first.references,
+                teacher=None if entry is first else first.predictions,
+            ),
+            size=Size(
+                parameters=entry.counts.parameters,
+                embedding_parameters=entry.counts.embedding_parameters,
+                bytes_on_disk=entry.row.bytes_on_disk,
+                flops=entry.counts.flops,
+            ),
+            speed=Speed(latency=entry.row.latency, peak_memory_bytes=None),
+            folder=entry.row.folder,
+            notes=entry.row.notes,
+        )
+        for entry in shown
+    )

@@ -1,0 +1,131 @@
+"""Where heads, feed-forward units and the stream of states are in an encoder, by family."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from common.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Names of modules inside an encoder, and of its sizes in a configuration."""
+
+    layers: str
+    norm: str
+    """LayerNorm of the embedding output, where the stream begins."""
+    pooler: str | None
+    """The linear layer between the stream and the head, inside the whole model."""
+    projections: tuple[str, str, str]
+    """Query, key and value, inside a layer; so are the rest."""
+    attention_output: str
+    attention_norm: str
+    ffn_in: str
+    ffn_out: str
+    ffn_norm: str
+    heads: str = "num_attention_heads"
+    ffn: str = "intermediate_size"
+    hidden: str = "hidden_size"
+
+
+BERT = Names(
+    layers="encoder.layer",
+    norm="embeddings.LayerNorm",
+    pooler="bert.pooler.dense",
+    projections=("attention.self.query", "attention.self.key", "attention.self.value"),
+    attention_output="attention.output.dense",
+    attention_norm="attention.output.LayerNorm",
+    ffn_in="intermediate.dense",
+    ffn_out="output.dense",
+    ffn_norm="output.LayerNorm",
+)
+DISTILBERT = Names(
+    layers="transformer.layer",
+    norm="embeddings.LayerNorm",
+    pooler="pre_classifier",
+    projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+    attention_output="attention.out_lin",
+    attention_norm="sa_layer_norm",
+    ffn_in="ffn.lin1",
+    ffn_out="ffn.lin2",
+    ffn_norm="output_layer_norm",
+    heads="n_heads",
+    ffn="hidden_dim",
+    hidden="dim",
+)
+NAMES = {"bert": BERT, "distillery-bert": BERT, "distilbert": DISTILBERT, "distillery-distilbert": DISTILBERT}
+"""By model_type: what can be pruned."""
+
+
+def check_prunable(config: PretrainedConfig) -> Names:
+    """The names in models of this configuration; raises UserError for a family that cannot be pruned."""
+    if config.model_type not in NAMES:
+        raise UserError(
+            f"--prune: models of type {config.model_type!r} cannot be pruned: give a BERT or a DistilBERT, such as the "
+            "students tiny and distil"
+        )
+    return NAMES[config.model_type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """The parts of one layer."""
+
+    whole: nn.Module
+    projections: tuple[nn.Linear, ...]
+    attention_output: nn.Linear
+    attention_norm: nn.Module
+    ffn_in: nn.Linear
+    ffn_out: nn.Linear
+    ffn_norm: nn.Module
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anatomy:
+    """The parts of a model."""
+
+    names: Names
+    norm: nn.Module
+    layers: tuple[Layer, ...]
+    pooler: nn.Linear | None
+    head: nn.Linear
+    """The task's own layer: the classifier."""
+
+
+def anatomy(model: PreTrainedModel) -> Anatomy:
+    """The parts of a BERT or DistilBERT with a classifier; raises UserError for others."""
+    names = check_prunable(model.config)
+    base = model.base_model
+    pooled = names is DISTILBERT or getattr(base, "pooler", None) is not None
+    return Anatomy(
+        names=names,
+        norm=base.get_submodule(names.norm),
+        layers=tuple(_layer(layer, names) for layer in _children(base.get_submodule(names.layers))),
+        pooler=_linear(model, str(names.pooler)) if pooled else None,
+        head=_linear(model, "classifier"),
+    )
+
+
+def _children(module: Any) -> list[nn.Module]:
+    return list(module)
+
+
+def _layer(layer: nn.Module, names: Names) -> Layer:
+    return Layer(
+        whole=layer,
+        projections=tuple(_linear(layer, name) for name in names.projections),
+        attention_output=_linear(layer, names.attention_output),
+        attention_norm=layer.get_submodule(names.attention_norm),
+        ffn_in=_linear(layer, names.ffn_in),
+        ffn_out=_linear(layer, names.ffn_out),
+        ffn_norm=layer.get_submodule(names.ffn_norm),
+    )
+
+
+def _linear(module: nn.Module, name: str) -> nn.Linear:
+    found = module.get_submodule(name)
+    if not isinstance(found, nn.Linear):
+        raise TypeError(f"{name} is a {type(found).__name__}, a linear layer was expected")
+    return found

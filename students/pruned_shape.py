@@ -1,0 +1,158 @@
+"""The shape of an encoder whose layers may differ, what it costs, and the configuration that says it."""
+
+import copy
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+
+from common.uneven import (
+    UnevenBertConfig,
+    UnevenBertForSequenceClassification,
+    UnevenDistilBertConfig,
+    UnevenDistilBertForSequenceClassification,
+)
+from students.anatomy import BERT, anatomy
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderShape:
+    """Sizes of an encoder with a classifier."""
+
+    hidden: int
+    head_dim: int
+    heads: tuple[int, ...]
+    """Of each layer."""
+    ffn: tuple[int, ...]
+    """Units of each layer."""
+    rows: int
+    """Of all look-up tables together: pieces, positions, segments."""
+    labels: int
+    pooled: bool
+    """There is a layer of width x width between the last states and the classifier."""
+
+    @property
+    def even(self) -> bool:
+        """All layers are alike, and the width is that of the heads: what BERT and DistilBERT can say."""
+        alike = len(set(self.heads)) == len(set(self.ffn)) == 1
+        return alike and self.hidden == self.heads[0] * self.head_dim
+
+    def layer_parameters(self, heads: int, ffn: int) -> int:
+        """Of one layer: 4 H h d + 3 h d + H in the attention, 2 H F + F + H behind it, 4 H in two LayerNorms."""
+        width = heads * self.head_dim
+        return 4 * self.hidden * width + 3 * width + 2 * self.hidden * ffn + ffn + 6 * self.hidden
+
+    @property
+    def encoder_parameters(self) -> int:
+        """All but the look-up tables, which pruning heads, units and layers leave as they are."""
+        layers = sum(self.layer_parameters(*sizes) for sizes in zip(self.heads, self.ffn, strict=True))
+        pooler = (self.hidden + 1) * self.hidden if self.pooled else 0
+        return layers + 2 * self.hidden + pooler + (self.hidden + 1) * self.labels
+
+    @property
+    def unit_costs(self) -> dict[str, float]:
+        """Parameters that go with one head, one unit and one channel, tables left out."""
+        widths = sum(heads * self.head_dim for heads in self.heads)
+        channel = 4 * widths + 2 * sum(self.ffn) + 6 * len(self.ffn) + 2 + 2 * self.hidden * self.pooled + self.labels
+        return {
+            "heads": self.head_dim * (4 * self.hidden + 3),
+            "ffn": 2 * self.hidden + 1,
+            "hidden": channel,
+        }
+
+    @property
+    def parameters(self) -> int:
+        return self.encoder_parameters + self.rows * self.hidden
+
+    def flops(self, length: int = 128) -> int:
+        """Of one text, a multiply-add counted as 2: 8 L H h d + 4 L H F + 4 L^2 h d a layer, and the head's."""
+        total = 2 * self.hidden * self.labels + (2 * self.hidden**2 if self.pooled else 0)
+        for heads, ffn in zip(self.heads, self.ffn, strict=True):
+            width = heads * self.head_dim
+            total += 8 * length * self.hidden * width + 4 * length * self.hidden * ffn + 4 * length**2 * width
+        return total
+
+
+def shape_of(model: PreTrainedModel) -> EncoderShape:
+    """The shape of a BERT or DistilBERT with a classifier."""
+    parts = anatomy(model)
+    attention: Any = parts.layers[0].projections[0]
+    config: Any = model.config
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    tables = [module for module in model.base_model.modules() if isinstance(module, nn.Embedding)]
+    return EncoderShape(
+        hidden=attention.in_features,
+        head_dim=int(head_dim),
+        heads=tuple(layer.projections[0].out_features // head_dim for layer in parts.layers),
+        ffn=tuple(layer.ffn_in.out_features for layer in parts.layers),
+        rows=sum(table.num_embeddings for table in tables),
+        labels=parts.head.out_features,
+        pooled=parts.pooler is not None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    plain: type[PretrainedConfig]
+    plain_model: type[PreTrainedModel]
+    uneven: type[PretrainedConfig]
+    uneven_model: type[PreTrainedModel]
+
+
+_BERT = _Kind(
+    plain=BertConfig,
+    plain_model=BertForSequenceClassification,
+    uneven=UnevenBertConfig,
+    uneven_model=UnevenBertForSequenceClassification,
+)
+_DISTILBERT = _Kind(
+    plain=DistilBertConfig,
+    plain_model=DistilBertForSequenceClassification,
+    uneven=UnevenDistilBertConfig,
+    uneven_model=UnevenDistilBertForSequenceClassification,
+)
+_NOT_SETTINGS = ("model_type", "architectures", "heads", "head_dim", "intermediate_sizes", "transformers_version")
+
+
+def model_in_shape(model: PreTrainedModel, shape: EncoderShape) -> PreTrainedModel:
+    """A model like `model` in another shape, of random weights: a plain BERT or DistilBERT where the shape is even."""
+    names = anatomy(model).names
+    kind = _BERT if names is BERT else _DISTILBERT
+    settings = copy.deepcopy(model.config.to_dict())
+    settings = {name: value for name, value in settings.items() if name not in _NOT_SETTINGS}
+    settings |= {
+        names.hidden: shape.hidden,
+        names.heads: max(shape.heads),
+        names.ffn: max(shape.ffn),
+        "num_hidden_layers" if names is BERT else "n_layers": len(shape.heads),
+    }
+    if shape.even:
+        return kind.plain_model(kind.plain(**settings)).eval()
+    own: dict[str, Any] = {
+        "heads": list(shape.heads),
+        "head_dim": shape.head_dim,
+        "intermediate_sizes": list(shape.ffn),
+    }
+    return kind.uneven_model(kind.uneven(**settings, **own)).eval()
+
+
+def in_words(shape: EncoderShape) -> str:
+    """For tables: "6 layers of 384, 72 heads, 9,216 units"."""
+    return (
+        f"{len(shape.heads)} layer{'s' * (len(shape.heads) > 1)} of {shape.hidden}, {sum(shape.heads):,} heads of "
+        f"{shape.head_dim}, {sum(shape.ffn):,} units"
+    )
+
+
+def with_sizes(shape: EncoderShape, *, hidden: int, heads: tuple[int, ...], ffn: tuple[int, ...]) -> EncoderShape:
+    """The same model with these sizes; one entry a layer that stays."""
+    return dataclasses.replace(shape, hidden=hidden, heads=heads, ffn=ffn)

@@ -1,0 +1,90 @@
+"""Words and tags in columns, one word a line, an empty line between sentences (CoNLL)."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from common.errors import UserError
+from common.words import counted
+from teacher.columns import Asked
+from teacher.decoding import Oddities, clean, read_text
+from teacher.raw import RawTask
+from teacher.schemes import OUTSIDE, is_tag
+from teacher.tagged import Sentence, tagged_task
+
+EXTENSIONS = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".bmes")
+_DOCUMENT = "-DOCSTART-"
+_LOOKED_AT = 2000
+_LONGEST_COLUMN = 100
+
+
+def matches(file: Path) -> bool:
+    """Whether a file's name says so, or its first lines are words in columns of which the last holds tags."""
+    if file.suffix.lower() in EXTENSIONS:
+        return True
+    if file.suffix.lower() in (".json", ".jsonl", ".ndjson", ".gz"):
+        return False
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            lines = [line.split() for line, _ in zip(stream, range(_LOOKED_AT), strict=False)]
+    except OSError:
+        return False
+    rows = [fields for fields in lines if fields and fields[0] != _DOCUMENT]
+    parted = any(not fields for fields in lines[: len(lines) - 1])
+    usual = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    last = [fields[-1] for fields in rows]
+    return parted and usual >= 2 and all(map(is_tag, last)) and any(tag != OUTSIDE for tag in last)
+
+
+def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
+    """The sentences of each part; the first column is the word and the last the tag, if nothing else is named.
+
+    Columns are named by number, from 1 (--text-column, --label-column).
+
+    Raises:
+        UserError: a line with another number of columns, or a column that is not there; names file and line.
+    """
+    if asked.pair is not None:
+        raise UserError("--pair-column: words with tags have no second text; leave it out")
+    oddities = Oddities()
+    parts, sources = {}, {}
+    for part, file in files.items():
+        text, raw = read_text(file, oddities)
+        sources[file.name] = hashlib.sha256(raw).hexdigest()
+        parts[part] = _sentences(file, text, asked, oddities)
+    return tagged_task(name, parts, {part: file.name for part, file in files.items()}, sources, oddities.notes())
+
+
+def _sentences(file: Path, text: str, asked: Asked, oddities: Oddities) -> list[Sentence]:
+    found: list[Sentence] = []
+    words: list[str] = []
+    tags: list[str] = []
+    columns, start = 0, 1
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        fields = re.split(r"\t" if "\t" in line else r"\s+", line.strip())
+        if fields == [""] or fields[0] == _DOCUMENT or (line.startswith("#") and len(fields) != columns):
+            if words:
+                found.append(Sentence.of(words, tags, file.name, start))
+            words, tags, start = [], [], number + 1
+            continue
+        columns = columns or len(fields)
+        if len(fields) != columns or columns < 2:
+            raise UserError(
+                f"{file}:{number} has {counted(len(fields), 'column')} where {max(columns, 2)} were expected: a word, "
+                "its tag as the last column, and nothing but an empty line between sentences"
+            )
+        # A word of signs that nobody sees is still a word, and has a tag.
+        words.append(clean(fields[_place(file, asked.text, 1, columns)], f"{file}:{number}", oddities) or "\ufffd")
+        tags.append(fields[_place(file, asked.label, columns, columns)])
+    return found
+
+
+def _place(file: Path, asked: str | None, usual: int, columns: int) -> int:
+    """Index of a column that is named by its number, from 1."""
+    if asked is None:
+        return usual - 1
+    if not asked.isdecimal() or not 1 <= int(asked) <= columns:
+        raise UserError(f"{file}: there is no column {asked!r}: columns of words are numbered, 1 to {columns}")
+    return int(asked) - 1

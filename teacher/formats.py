@@ -1,0 +1,26 @@
+"""Files that are no tables of texts and labels: which kind of task they hold, and who reads them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from teacher import conll, tag_objects
+from teacher.columns import Asked
+from teacher.raw import RawTask
+from teacher.readers import EXTENSIONS as TABLES
+
+Load = Callable[[str, Mapping[str, Path], Asked], RawTask]
+"""From the task's name, its files by part, and the columns that the user named, to its rows."""
+
+EXTENSIONS = (*TABLES, *conll.EXTENSIONS)
+"""Of data files."""
+
+FORMATS: dict[str, tuple[Callable[[Path], bool], Load]] = {
+    "tags in columns": (conll.matches, conll.load),
+    "tags in objects": (tag_objects.matches, tag_objects.load),
+}
+"""Name to: whether a training file looks like it, by its first lines, and who reads such files."""
+
+
+def own_format(file: Path) -> Load | None:
+    """Who reads files like this one; None for a table of texts and labels."""
+    return next((load for matches, load in FORMATS.values() if matches(file)), None)

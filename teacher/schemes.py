@@ -1,0 +1,66 @@
+"""Schemes of tags that mark where an entity begins and ends, and the entities that they stand for."""
+
+from collections.abc import Sequence
+
+from seqeval.scheme import IOB1, IOB2, IOBES, Entities, Token
+
+OUTSIDE = "O"
+NAMES: dict[str, type[Token]] = {"IOB2": IOB2, "BIOES": IOBES}
+"""What tags are turned into, and seqeval's class for it."""
+
+
+def is_tag(text: str) -> bool:
+    """Whether it could be a tag of an entity: O, or a letter for the place, a hyphen and a name.
+
+    >>> [is_tag(text) for text in ("O", "B-PER", "S-LOC", "NNP", "B-", "good")]
+    [True, True, True, False, False, False]
+    """
+    return text == OUTSIDE or (len(text) > 2 and text[0] in "BIESLUM" and text[1] == "-")
+
+
+def scheme_of(sentences: Sequence[Sequence[str]]) -> str | None:
+    """The scheme that these tags are written in: IOB, IOB2, BIOES, BMES, BILOU; None: no tags of entities.
+
+    Without B before each entity it is IOB (Ramshaw and Marcus 1995), where B only parts neighbours of one type.
+    """
+    tags = {tag for tags in sentences for tag in tags}
+    if not all(map(is_tag, tags)) or tags <= {OUTSIDE}:
+        return None
+    letters = {tag[0] for tag in tags if tag != OUTSIDE}
+    for name, own in (("BMES", "M"), ("BILOU", "LU"), ("BIOES", "ES")):
+        if letters & set(own):
+            return name
+    return "IOB2" if all(map(_begins_each, sentences)) else "IOB"
+
+
+def canonical(sentences: Sequence[Sequence[str]], scheme: str) -> list[list[str]]:
+    """IOB as IOB2; BMES and BILOU as BIOES; others as they are.
+
+    >>> canonical([["I-PER", "I-PER", "B-PER", "O"]], "IOB"), canonical([["B-X", "M-X", "E-X", "S-Y"]], "BMES")
+    ([['B-PER', 'I-PER', 'B-PER', 'O']], [['B-X', 'I-X', 'E-X', 'S-Y']])
+    """
+    if scheme == "IOB":
+        return [_from_entities(tags) for tags in sentences]
+    renamed = {"BMES": {"M": "I"}, "BILOU": {"L": "E", "U": "S"}}.get(scheme, {})
+    return [[renamed.get(tag[0], tag[0]) + tag[1:] for tag in tags] for tags in sentences]
+
+
+def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
+    """Type, first word and the word after the last of each entity, by seqeval's strict reading of a scheme of NAMES."""
+    found = Entities([list(tags)], NAMES[scheme]).entities[0]
+    return {(entity.tag, entity.start, entity.end) for entity in found}
+
+
+def _begins_each(tags: Sequence[str]) -> bool:
+    """Whether every entity begins with B."""
+    before = (OUTSIDE, *tags)
+    return all(
+        tag[0] != "I" or (last != OUTSIDE and last[2:] == tag[2:]) for last, tag in zip(before, tags, strict=False)
+    )
+
+
+def _from_entities(tags: Sequence[str]) -> list[str]:
+    written = [OUTSIDE] * len(tags)
+    for entity in Entities([list(tags)], IOB1).entities[0]:
+        written[entity.start : entity.end] = [f"B-{entity.tag}"] + [f"I-{entity.tag}"] * (entity.end - entity.start - 1)
+    return written
