@@ -15,7 +15,7 @@ from common.errors import UserError
 from common.progress import Progress
 from common.words import first_line
 from distill.word_vectors import first_largest
-from distill.words import CONTINUES, WordedText, whole_word_ids
+from distill.words import CONTINUES, WordedText, has_words, whole_word_ids
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.hub import offline_if_unreachable
 from teacher.sources import read_tokenizer, resolve
@@ -69,7 +69,7 @@ def _load(source: str, where: str) -> MaskedModel | None:
     if any(name.startswith(HEAD) for name in info["missing_keys"]):
         return None
     tokenizer = read_tokenizer(where, model)
-    if not any(piece.startswith(CONTINUES) for piece in tokenizer.get_vocab()) or tokenizer.mask_token_id is None:
+    if not has_words(tokenizer) or tokenizer.mask_token_id is None:
         raise UserError(f"{source}: its tokenizer has no {CONTINUES} pieces or no mask: a WordPiece BERT was expected")
     return MaskedModel(model=model.eval(), tokenizer=tokenizer)
 

@@ -25,7 +25,7 @@ from distill.summary import closing_table
 from distill.teacher_outputs import TeacherOutputs
 from distill.transfer import TransferInputs, digests, read_inputs, set_sizes, transfer_sets
 from distill.transfer_sets import TransferSet
-from distill.two_tokenizers import reader_notes, students_reader
+from distill.two_tokenizers import expected_reader, reader_notes, students_reader
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
 from reports.record import Record
@@ -34,7 +34,7 @@ from teacher.difference import majority
 from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop_config import resolve_precision
 from teacher.ranks import refuse_several
-from teacher.scratch import encoder_for, expected_config, expected_tokenizer
+from teacher.scratch import encoder_for, expected_config
 from teacher.tasks import task_for
 
 EXAMPLES = """
@@ -57,7 +57,7 @@ def main(config: RunConfig) -> None:
     check_place(config.reports)
     data = config.data.load()
     # What cannot be done is said before a folder is made and minutes go into a teacher.
-    reader = students_reader(config, expected_tokenizer(config.teacher))
+    reader = expected_reader(config)
     notes = check_recipes(config, data.kind, expected_config(config.teacher), two=reader is not None)
     inputs = read_inputs(config, data)
     notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)

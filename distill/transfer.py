@@ -19,11 +19,13 @@ from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, 
 from distill.two_tokenizers import tokenizer_files
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
+from distill.words import has_words
 from teacher.data import Example, TaskData
 from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared
-from teacher.sources import resolve
+from teacher.scratch import expected_tokenizer
+from teacher.sources import read_config, resolve
 from teacher.splits import same
 from teacher.tasks import TASKS
 
@@ -57,6 +59,8 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
         for line in [f"unlabeled: {counted(len(unlabeled), 'text')} from {options.unlabeled}", *notes]:
             say(line)
     masked = None
+    if options.augment and options.augment_mlm is None:
+        _check_words(config)
     if options.augment_mlm is not None:
         masked = load_masked_model(options.augment_mlm)
         if masked is None:
@@ -67,6 +71,16 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
     vectors = None if options.word_vectors is None else vectors_from_file(options.word_vectors)
     outputs = _read_outputs(config, data, unlabeled) if options.teacher_outputs is not None else None
     return TransferInputs(unlabeled=unlabeled, masked=masked, vectors=vectors, outputs=outputs)
+
+
+def _check_words(config: RunConfig) -> None:
+    """Refuse augmentation by a teacher whose vocabulary does not tell words from parts of words."""
+    tokenizer = expected_tokenizer(config.teacher)
+    if tokenizer is not None and not has_words(tokenizer):
+        raise UserError(
+            f"--augment takes its words from a WordPiece vocabulary, and --teacher {config.teacher} has another: give "
+            "a BERT with a masked-language-modelling head with --augment-mlm, or leave --augment out"
+        )
 
 
 def _refuse_sets(config: RunConfig, data: TaskData) -> None:
@@ -157,10 +171,11 @@ def _proposers(
 ) -> tuple[Proposers, str]:
     """Who proposes words, and that in words."""
     masked, who = inputs.masked, named
-    if masked is None and pretrained is not None:
+    if masked is None and pretrained is not None and read_config(resolve(pretrained)).model_type == "bert":
         masked, who = load_masked_model(pretrained), pretrained
-    by_vectors = "the nearest word vectors" + ("" if inputs.vectors else " (the teacher's own embeddings)")
-    vectors = _vectors(inputs, teacher)
+    owner = "the teacher's own" if masked is None or has_words(teacher.prepared.tokenizer) else "that model's"
+    by_vectors = "the nearest word vectors" + ("" if inputs.vectors else f" ({owner} embeddings)")
+    vectors = _vectors(inputs, teacher, masked)
     if masked is not None:
         origin = f"words of one piece by the masked language model of {Path(str(who)).name}, others by {by_vectors}"
         return Proposers(tokenizer=masked.tokenizer, masked=masked, vectors=vectors), origin
@@ -171,12 +186,17 @@ def _proposers(
     return Proposers(tokenizer=teacher.prepared.tokenizer, masked=None, vectors=vectors), origin
 
 
-def _vectors(inputs: TransferInputs, teacher: Teacher) -> Callable[[Sequence[str]], WordVectors]:
+def _vectors(
+    inputs: TransferInputs, teacher: Teacher, masked: MaskedModel | None
+) -> Callable[[Sequence[str]], WordVectors]:
     if inputs.vectors is not None:
         given = inputs.vectors
         return lambda _: given
-    table = cast(nn.Embedding, teacher.model.get_input_embeddings()).weight
-    return lambda words: vectors_from_pieces(table, teacher.prepared.tokenizer, words)
+    model, tokenizer = teacher.model, teacher.prepared.tokenizer
+    if masked is not None and not has_words(tokenizer):
+        model, tokenizer = masked.model, masked.tokenizer
+    table = cast(nn.Embedding, model.get_input_embeddings()).weight
+    return lambda words: vectors_from_pieces(table, tokenizer, words)
 
 
 def digests(config: RunConfig) -> dict[str, str]:

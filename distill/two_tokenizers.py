@@ -17,7 +17,9 @@ from common.words import first_line
 from distill.config import RunConfig
 from distill.stages import Stage
 from distill.terms import TERMS
+from students.general import folder_configuration
 from teacher.hub import offline_if_unreachable
+from teacher.scratch import expected_tokenizer
 from teacher.sources import minilm_folder
 
 
@@ -69,9 +71,11 @@ def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) 
     """The students' own tokenizer; None where it is the teacher's, or where that is not known yet (None).
 
     Raises:
-        UserError: a tokenizer was asked for, and cannot be had.
+        UserError: a tokenizer was asked for, and cannot be had; a folder of a student that holds none.
     """
     options = config.distilling
+    if options.student_from is not None:
+        folder_configuration(options.student_from)
     named = {"--student-tokenizer": options.student_tokenizer, "--student-from": options.student_from}
     for option, source in named.items():
         if source is not None:
@@ -81,6 +85,14 @@ def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) 
                 _check(teacher, "--teacher", config.teacher)
                 return Reader(place=tokenizer_place(str(source), option), tokenizer=tokenizer)
     return None
+
+
+def expected_reader(config: RunConfig) -> Reader | None:
+    """`students_reader` before there is a teacher, from where it will come from."""
+    options = config.distilling
+    if options.student_tokenizer is None and options.student_from is None:
+        return None
+    return students_reader(config, expected_tokenizer(config.teacher))
 
 
 def _check(tokenizer: PreTrainedTokenizerBase, option: str, source: str) -> None:

