@@ -220,6 +220,9 @@ def _torch_outputs(model: PreTrainedModel, info: OnnxInfo, batch: dict[str, np.n
 
 
 def _warn_of_unfused(model: PreTrainedModel, info: OnnxInfo) -> None:
-    layers, fused = int(model.config.num_hidden_layers), info.fused.get("Attention", 0)
+    layers, fused = (
+        int(model.config.num_hidden_layers),
+        sum(info.fused.get(name, 0) for name in ("Attention", "MultiHeadAttention")),
+    )
     if fused < layers:
         say(f"warning: {fused} of {layers} attentions were fused: the exported model is slower than it could be")

@@ -68,7 +68,9 @@ def read_info(folder: Path) -> OnnxInfo:
         value = json.loads((folder / INFO).read_text(encoding="utf-8"))
         known = {entry.name for entry in fields(OnnxInfo)}
         values: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}
-        return OnnxInfo(**{name: part for name, part in values.items() if name in known})
+        for name in values.keys() - known:
+            del values[name]
+        return OnnxInfo(**values)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / INFO} is damaged ({error}): export the model again") from error
 

@@ -31,6 +31,8 @@ def fuse(model: ModelProto) -> ModelProto:
         _sum_at_once(graph, node)
     graph = Graph(graph.tidy())
     _keep_first_position(graph)
+    graph = Graph(graph.tidy())
+    _ask_for_first_position(graph)
     return graph.tidy()
 
 
@@ -67,8 +69,7 @@ def _merge_projections(graph: Graph, node: NodeProto) -> None:
         [*sources, *merged, node.input[4]],
         list(node.output),
         domain=CONTRIB,
-        num_heads=options["num_heads"],
-        scale=options["scale"],
+        **{name: options[name] for name in ("num_heads", "scale")},
     )
     graph.replace(node, [new])
 
@@ -127,6 +128,29 @@ def _keep_first_position(graph: Graph) -> None:
                 if name and name not in narrow and not graph.is_weight(name):
                     graph.after(name, "Gather", [name, first], [f"{name}_first"], axis=1)
                     node.input[place] = f"{name}_first"
+
+
+def _ask_for_first_position(graph: Graph) -> None:
+    """Let an attention of which only the first position is read compute one query alone."""
+    for node in graph.of_type("Attention"):
+        pick, source = graph.reader(node.output[0], "Gather"), node.input[0]
+        if pick is None or not pick.output[0].endswith("_first") or graph.producer(f"{source}_first") is None:
+            continue
+        parts, names = [], []
+        for letter, source_name in (("q", f"{source}_first"), ("k", source), ("v", source)):
+            weight, bias = (
+                graph.add_weight(f"{name}_{letter}", np.split(graph.array(name), 3, axis=-1)["qkv".index(letter)])
+                for name in node.input[1:3]
+            )
+            product, total = f"{node.output[0]}_{letter}_product", f"{node.output[0]}_{letter}"
+            parts.append(helper.make_node("MatMul", [source_name, weight], [product]))
+            parts.append(helper.make_node("Add", [product, bias], [total]))
+            names.append(total)
+        mixed = helper.make_node(
+            "MultiHeadAttention", [*names, "", node.input[3]], list(pick.output), domain=CONTRIB, **attributes(node)
+        )
+        graph.replace(node, parts)
+        graph.replace(pick, [mixed])
 
 
 def _read_only_by(graph: Graph, pick: NodeProto) -> dict[str, NodeProto]:

@@ -1,7 +1,7 @@
 """An ONNX graph that is read backwards and rewritten, node by node."""
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
@@ -71,13 +71,12 @@ class Graph:
         self.nodes[place : place + 1] = new
         self._index()
 
-    def after(self, name: str, kind: str, inputs: list[str], outputs: list[str], **options: int) -> None:
+    def after(self, name: str, kind: str, inputs: list[str], outputs: list[str], **options: Any) -> None:
         """Put a node right after the one that computes `name`, unless its first output is there already."""
         if outputs[0] not in self._producers:
             producer = self.producer(name)
             place = 0 if producer is None else self._place(producer) + 1
-            made: Any = helper.make_node(kind, inputs, outputs, **cast(dict[str, Any], options))
-            self.nodes.insert(place, made)
+            self.nodes.insert(place, helper.make_node(kind, inputs, outputs, **options))
             self._index()
 
     def redirect(self, name: str, to: str) -> None:
@@ -100,6 +99,10 @@ class Graph:
         weights = [tensor for tensor in graph.initializer if tensor.name in needed]
         for entries in (graph.node, graph.initializer, graph.value_info):
             del entries[:]
+        for node in kept:
+            # Exporters note the source line of every node, with the path of the machine that it was on.
+            node.ClearField("metadata_props")
+            node.ClearField("doc_string")
         graph.node.extend(reversed(kept))
         graph.initializer.extend(weights)
         if any(node.domain == CONTRIB for node in kept) and all(o.domain != CONTRIB for o in self.model.opset_import):
@@ -117,6 +120,6 @@ class Graph:
                 self._readers.setdefault(name, []).append(node)
 
 
-def attributes(node: NodeProto) -> dict[str, object]:
+def attributes(node: NodeProto) -> dict[str, Any]:
     """A node's attributes by name."""
     return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}

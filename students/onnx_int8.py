@@ -43,20 +43,27 @@ def parts(graph: Graph) -> dict[str, list[NodeProto]]:
     The last linear map gives the outputs and stays as it is: it is tiny, and its errors are those of the outputs.
     """
     found: dict[str, list[NodeProto]] = {}
+    chosen = {id(node) for node in _quantisable(graph)}
+    projections = {id(node) for node in _projections(graph)}
     layer, products = -1, 0
-    for node in _quantisable(graph):
-        if node.op_type == "Attention":
+    for node in graph.nodes:
+        if node.op_type in ("Attention", "MultiHeadAttention"):
             layer, products = layer + 1, 0
-        elif node.op_type != "Gather":
-            products += 1
-        found.setdefault(_part(node, layer, products), []).append(node)
+        if id(node) not in chosen:
+            continue
+        if id(node) in projections:
+            name = f"layer {layer + 1} attention"
+        else:
+            products += node.op_type in ("MatMul", "Gemm")
+            name = _part(node, layer, products)
+        found.setdefault(name, []).append(node)
     return found
 
 
 def activations(graph: Graph, exclude: Collection[str] = ()) -> list[str]:
     """Names of the tensors that are quantised while the model runs."""
     chosen = (node for name, nodes in parts(graph).items() if name not in exclude for node in nodes)
-    return list(dict.fromkeys(node.input[0] for node in chosen if node.op_type != "Gather"))
+    return list(dict.fromkeys(node.input[0] for node in chosen if node.op_type in ("Attention", "MatMul", "Gemm")))
 
 
 def to_int8(model: ModelProto, how: Int8) -> ModelProto:
@@ -66,6 +73,8 @@ def to_int8(model: ModelProto, how: Int8) -> ModelProto:
         for node in nodes if name not in how.exclude else ():
             if node.op_type == "Gather":
                 _table(graph, node, how.embedding_bits)
+            elif node.op_type == "Slice":
+                _positions(graph, node, how.embedding_bits)
             elif node.op_type == "Attention":
                 _attention(graph, node, how)
             else:
@@ -75,15 +84,22 @@ def to_int8(model: ModelProto, how: Int8) -> ModelProto:
 
 def _quantisable(graph: Graph) -> list[NodeProto]:
     linear = [node for node in graph.of_type("Attention", "MatMul", "Gemm") if graph.is_weight(node.input[1])]
-    tables = [node for node in graph.of_type("Gather") if _is_table(graph, node)]
-    chosen = {id(node) for node in (*linear[:-1], *tables)}
-    return [node for node in graph.nodes if id(node) in chosen]
+    tables = [node for node in graph.of_type("Gather", "Slice") if _is_table(graph, node)]
+    return [*linear[:-1], *tables]
+
+
+def _projections(graph: Graph) -> list[NodeProto]:
+    """The products that give queries, keys and values, where they are not part of the attention's node."""
+    sums = [graph.producer(name, "Add") for node in graph.of_type("MultiHeadAttention") for name in node.input[:3]]
+    found = [graph.producer(name, "MatMul") for node in sums if node is not None for name in node.input]
+    return [node for node in found if node is not None]
 
 
 def _is_table(graph: Graph, node: NodeProto) -> bool:
-    """A table of pieces: those of segments are too small to matter."""
+    """A table of pieces or positions: those of segments are too small to matter."""
     table = graph.weight(node.input[0])
-    return table is not None and table.ndim == 2 and len(table) > 16 and not graph.is_weight(node.input[1])
+    looked_up = node.op_type == "Slice" or not graph.is_weight(node.input[1])
+    return table is not None and table.ndim == 2 and len(table) > 16 and looked_up
 
 
 def _part(node: NodeProto, layer: int, products: int) -> str:
@@ -111,6 +127,19 @@ def _table(graph: Graph, node: NodeProto, bits: int) -> None:
     graph.replace(
         node, [helper.make_node("GatherBlockQuantized", inputs, list(node.output), domain=CONTRIB, **options)]
     )
+
+
+def _positions(graph: Graph, node: NodeProto, bits: int) -> None:
+    """Keep the table of positions as int8 with one scale a row; ONNX Runtime makes it fp32 again."""
+    if bits == 32:
+        return
+    values, scales = quantise_columns(graph.array(node.input[0]).T)
+    names = [
+        graph.add_weight(f"{node.input[0]}_{kind}", value) for kind, value in (("int8", values.T), ("scales", scales))
+    ]
+    table = f"{node.input[0]}_table"
+    graph.after(names[0], "DequantizeLinear", names, [table], axis=0)
+    node.input[0] = table
 
 
 def _attention(graph: Graph, node: NodeProto, how: Int8) -> None:
