@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reports.record import Compression, CompressionRow, Latency
 from reports.tables import Field, Table, cost_field, latency_field
-from reports.words import TIMES, metric_style, percent, scaled, significant
+from reports.words import TIMES, compared, metric_style, percent, scaled, significant
 
 Key = tuple[int, int]
 """Batch and length."""
@@ -75,7 +75,8 @@ def verdict(chain: Compression, *, higher_is_better: bool) -> str:
     """One sentence about the last row: what it keeps, and how it stands to the first row and to the best baseline."""
     first, last = chain.rows[0], chain.rows[-1]
     parts = [_kept(first, last, higher_is_better=higher_is_better)]
-    parts.append(f"is {first.bytes_on_disk / last.bytes_on_disk:.1f}{TIMES} smaller on disk")
+    sizes = first.bytes_on_disk, last.bytes_on_disk
+    parts.append("is " + compared(*sizes, less="smaller on disk", more="larger on disk", same="as large on disk"))
     parts += [_faster(chain, key) for key in cells_of(chain)[:2]]
     return f"{last.step} ({last.runtime} {last.precision}) {', '.join(filter(None, parts))}."
 

@@ -7,6 +7,7 @@ from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
+from common.heads import SEQUENCE, head_of_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +98,8 @@ class Anatomy:
 def anatomy(model: PreTrainedModel) -> Anatomy:
     """The parts of a BERT or DistilBERT with a classifier; raises UserError for others."""
     names = check_prunable(model.config)
+    if head_of_model(model) != SEQUENCE:
+        raise UserError(f"--prune: {type(model).__name__} cannot be pruned: only models that read whole texts can yet")
     base = model.base_model
     pooled = names is DISTILBERT or getattr(base, "pooler", None) is not None
     return Anatomy(

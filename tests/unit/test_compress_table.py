@@ -87,6 +87,8 @@ def test_the_verdict_names_the_slowest_and_the_fastest_baseline() -> None:
     )
     bare = replace(chain(), rows=tuple(replace(entry, latency=()) for entry in chain().rows))
     assert verdict(bare, higher_is_better=True).endswith("is 25.0× smaller on disk.")
+    grown = replace(bare, rows=(bare.rows[-1], replace(bare.rows[0], role="chain")))
+    assert verdict(grown, higher_is_better=True).endswith("is 25.0× larger on disk.")
 
 
 def test_the_terminal_has_a_line_a_row() -> None:
