@@ -37,8 +37,18 @@ def test_sms_spam(shared_data: Path) -> None:
     assert any("exact duplicates removed" in note for note in task.notes)
 
 
-@pytest.mark.parametrize("folder", ["conll2003", "xquad", "novels"])
+@pytest.mark.parametrize("folder", ["xquad", "novels"])
 def test_other_data_is_refused_in_one_line(shared_data: Path, folder: str) -> None:
     with pytest.raises(UserError, match=folder) as caught:
         load_task(str(shared_data / folder))
     assert "\n" not in str(caught.value)
+
+
+def test_conll_is_read_as_it_is(shared_data: Path) -> None:
+    task = load_task(str(shared_data / "conll2003"), rows=500)
+    assert (task.kind, task.metric) == ("tags", "entity_f1")
+    assert task.labels == ("O", "B-LOC", "I-LOC", "B-MISC", "I-MISC", "B-ORG", "I-ORG", "B-PER", "I-PER")
+    assert (len(task.splits["train"]), len(task.splits["evaluate"])) == (500, 3453)
+    names = [task.labels[tag] for row in task.splits["evaluate"] for tag in row.label]
+    # The test part has 5,648 entities (Tjong Kim Sang and De Meulder 2003, table 2).
+    assert sum(name.startswith("B-") for name in names) == 5648
