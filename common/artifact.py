@@ -39,24 +39,30 @@ def save(
     card: CardText,
     replace: bool = False,
     files: Mapping[str, str] | None = None,
+    max_length: int | None = None,
 ) -> None:
     """Write the model folder: complete, or not at all. `files` are further text files, by name.
+
+    `max_length` is that of the task, in pieces: the tokenizer's file says it to whoever predicts with the model.
 
     A model folder that was saved before is replaced with `replace`; a folder with anything else in it never is.
 
     Raises:
         UserError: the folder is taken, or cannot be written (disk full, no permission).
     """
-    _check_free(folder, replace=replace)
+    check_free(folder, replace=replace)
     with new_folder(folder) as target:
         model.save_pretrained(target, state_dict=state_to_save(model), max_shard_size="1000GB")
         _fill_labels(target / CONFIG, model.config)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if max_length is not None and backend is not None:
+            # Else the file says how long a text of the last tokenising was, which may have been general text.
+            backend.enable_truncation(max_length)
         tokenizer.save_pretrained(target)
         write_text(target / CARD, card_page(card, model, (target / WEIGHTS).stat().st_size))
         for name, text in (files or {}).items():
             write_text(target / name, text)
-        written = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
-        write_json(target / MANIFEST, {"files": [*written, MANIFEST]})
+        write_manifest(target)
 
 
 def state_to_save(model: PreTrainedModel) -> dict[str, Tensor]:
@@ -104,7 +110,14 @@ def verify(folder: Path, model: PreTrainedModel, batch: Mapping[str, Tensor]) ->
         raise UserError(f"{folder}: the saved model's logits differ by up to {difference:.2g}: save it again")
 
 
-def _check_free(folder: Path, *, replace: bool) -> None:
+def write_manifest(folder: Path) -> None:
+    """List the files of a new model folder in it, the list included."""
+    written = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    write_json(folder / MANIFEST, {"files": [*written, MANIFEST]})
+
+
+def check_free(folder: Path, *, replace: bool) -> None:
+    """Raise UserError unless a model folder may be written there: it is new, empty, or a model's and to be replaced."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not folder.is_dir():

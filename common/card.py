@@ -61,6 +61,12 @@ def _cell(text: str) -> str:
 
 USAGE = """## Use
 
+```
+python -m distill.predict --model "path of this folder" "a text"
+```
+
+or, with transformers alone:
+
 ```python
 from transformers import {auto}, AutoTokenizer
 

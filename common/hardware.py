@@ -36,6 +36,12 @@ def bf16_pays() -> bool:
     return not {"avx512_bf16", "amx_bf16"}.isdisjoint(instruction_sets())
 
 
+def int8_saturates() -> bool:
+    """Whether sums of two 8-bit products overflow 16 bits here: x86 without VNNI. Weights of 7 bits then stay exact."""
+    known = set(instruction_sets())
+    return "avx" in known and known.isdisjoint({"avx_vnni", "avx512_vnni", "amx_int8"})
+
+
 def cpu_name() -> str:
     """The processor's model name, or its architecture where the system gives no name."""
     name = _cpuinfo().get("model name") or _sysctl("machdep.cpu.brand_string") or platform.processor()

@@ -24,11 +24,21 @@ def silent() -> bool:
     return _silent
 
 
+_on_stderr = False
+
+
+def say_on_stderr() -> None:
+    """Say everything on standard error from now on: this command's standard output is for its results."""
+    global _on_stderr  # noqa: PLW0603 - a process has one standard output
+    _on_stderr = True
+
+
 def say(message: str) -> None:
     """One line for the user, flushed, kept apart from a running bar."""
     if not _silent:
-        tqdm.write(message, file=sys.stdout)
-        sys.stdout.flush()
+        stream = sys.stderr if _on_stderr else sys.stdout
+        tqdm.write(message, file=stream)
+        stream.flush()
 
 
 _line = 0
@@ -45,14 +55,21 @@ class Progress:
     """`with Progress("tokenise", total=100, unit="text") as bar: bar.advance(5, note="loss 0.3")`.
 
     On a terminal a tqdm bar on standard error; elsewhere a plain line at most every `seconds` seconds and one at the
-    end. A `total` of None is not known.
+    end, unless not `closing`. A `total` of None is not known.
     """
 
     def __init__(
-        self, label: str, *, total: int | None, unit: str = "step", done: int = 0, seconds: float = 15.0
+        self,
+        label: str,
+        *,
+        total: int | None,
+        unit: str = "step",
+        done: int = 0,
+        seconds: float = 15.0,
+        closing: bool = True,
     ) -> None:
         self.label, self.total, self.unit, self.done, self.seconds = label, total, unit, done, seconds
-        self.note = ""
+        self.note, self._closing = "", closing
         self._bar = (
             tqdm(desc=label, total=total, initial=done, unit=unit, leave=False, position=_line)
             if sys.stderr.isatty() and not _silent
@@ -66,7 +83,7 @@ class Progress:
     def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
             self._bar.close()
-        if exception[0] is None:
+        if exception[0] is None and self._closing:
             self._line(time.monotonic())
 
     def advance(self, count: int = 1, *, note: str = "") -> None:

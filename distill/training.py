@@ -62,6 +62,7 @@ def run_job(job: Job, shared: Shared) -> None:
         teacher.tokenizer,
         job.model_folder,
         replace=True,
+        max_length=prepared.max_length,
         card=CardText(
             title=f"{task.data.name}: {job.student.name}",
             description=_describe(job),

@@ -118,13 +118,7 @@ def stream_lines(path: Path, oddities: Oddities, *, longest: int | None = LONGES
     Raises:
         UserError: missing, unreadable, UTF-16, binary, or a broken gzip.
     """
-    with explain_reading(path), path.open("rb") as raw:
-        _refuse_utf16(path, raw.peek(2)[:2])
-        packed = raw.peek(2)[:2] == _GZIP_MARK
-        # The gzip module reads lines in Python; a buffer over it does so in C.
-        unpacked = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=raw)), _BUFFER) if packed else raw
-        stream = cast(io.BufferedReader, unpacked)
-        _refuse_binary(path, stream.peek(_BUFFER))
+    with open_text(path) as stream, explain_reading(path):
         for number, line, cut in _bounded_lines(stream, longest):
             where = f"{path.name}:{number}"
             if cut:
@@ -136,6 +130,26 @@ def stream_lines(path: Path, oddities: Oddities, *, longest: int | None = LONGES
                 oddities.add("ending in CR LF, read as LF", where)
             text = decode_line(line.rstrip(b"\r\n"), where, oddities)
             yield without_control(text, where, oddities)
+
+
+@contextlib.contextmanager
+def open_text(path: Path) -> Iterator[io.BufferedReader]:
+    """The bytes of a text file of any size, gzip unpacked.
+
+    Raises:
+        UserError: missing, unreadable, UTF-16, binary, or a broken gzip. What goes wrong later, while the bytes are
+            read, `explain_reading` explains.
+    """
+    with contextlib.ExitStack() as stack:
+        with explain_reading(path):
+            raw = stack.enter_context(path.open("rb"))
+            _refuse_utf16(path, raw.peek(2)[:2])
+            packed = raw.peek(2)[:2] == _GZIP_MARK
+            # The gzip module reads lines in Python; a buffer over it does so in C.
+            unpacked = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=raw)), _BUFFER) if packed else raw
+            stream = cast(io.BufferedReader, unpacked)
+            _refuse_binary(path, stream.peek(_BUFFER))
+        yield stream
 
 
 def _bounded_lines(stream: io.BufferedReader, longest: int | None) -> Iterator[tuple[int, bytes, bool]]:

@@ -185,6 +185,7 @@ def _train_and_save(
         loaded.tokenizer,
         folder / "model",
         replace=True,
+        max_length=prepared.max_length,
         card=CardText(
             title=f"{prepared.task.data.name} teacher", description=f"Made from {origin}.", task=prepared.task.data.name
         ),

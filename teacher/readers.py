@@ -55,7 +55,7 @@ def read_table(path: Path, oddities: Oddities) -> Table:
     if suffix == ".tsv" or (suffix != ".csv" and "\t" in first):
         records, lines = _read_tabs(path, text)
     elif suffix == ".csv" or "," in first:
-        records, lines = _read_quoted(path, text, _csv_delimiter(first))
+        records, lines = _read_quoted(path, text, csv_delimiter(first))
     else:
         raise UserError(
             f"{path}:1 has neither tabs nor commas nor json: one text and one label a row were expected, "
@@ -64,7 +64,7 @@ def read_table(path: Path, oddities: Oddities) -> Table:
     return Table(path=path, sha256=checksum, records=records, lines=lines)
 
 
-def _csv_delimiter(first: str) -> str:
+def csv_delimiter(first: str) -> str:
     """The likeliest of comma, semicolon and tab, by the first line outside quotes."""
     outside = re.sub(r'"(?:[^"]|"")*"', "", first)
     return max(",;\t", key=outside.count)
@@ -77,15 +77,20 @@ def _read_tabs(path: Path, text: str) -> tuple[list[list[str]], list[int]]:
     """
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     records, lines = [line.split("\t") for _, line in numbered], [number for number, _ in numbered]
-    if '"' in text:
-        quoted = [field for record in records for field in record if '"' in field]
-        ragged = _first_ragged(records) is not None
-        if ragged or all(_FULLY_QUOTED.fullmatch(field) for field in quoted):
-            other, other_lines = _parse_csv(text, "\t")
-            if _first_ragged(other) is None:
-                return other, other_lines
+    if tabs_are_quoted(text):
+        return _parse_csv(text, "\t")
     _refuse_ragged(path, records, lines)
     return records, lines
+
+
+def tabs_are_quoted(text: str) -> bool:
+    """Whether quotes in tab-separated text stand around fields: see `_read_tabs`."""
+    if '"' not in text:
+        return False
+    records = [line.split("\t") for line in text.split("\n") if line.strip()]
+    quoted = [field for record in records for field in record if '"' in field]
+    possible = _first_ragged(records) is not None or all(_FULLY_QUOTED.fullmatch(field) for field in quoted)
+    return possible and _first_ragged(_parse_csv(text, "\t")[0]) is None
 
 
 def _read_quoted(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:

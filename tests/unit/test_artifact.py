@@ -85,6 +85,18 @@ def test_the_folder_holds_no_pickle_and_says_what_it_is(folder: Path, model: Pre
         assert text in card
     assert "bad, good, odd \\| pipe" in card
     assert "# license: name yours" in card
+    assert '\npython -m distill.predict --model "path of this folder" "a text"\n' in card
+
+
+def test_the_tokenizer_says_the_task_s_length_whatever_was_tokenised_last(
+    model: PreTrainedModel, tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+) -> None:
+    tokenizer = BertTokenizerFast.from_pretrained(tiny_tokenizer.name_or_path)
+    tokenizer("a good film", truncation=True, max_length=64)
+    save(model, tokenizer, tmp_path / "model", card=CARD, max_length=24)
+    assert json.loads((tmp_path / "model" / "tokenizer.json").read_text())["truncation"]["max_length"] == 24
+    again = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert len(again("good " * 50)["input_ids"]) == 52
 
 
 def test_labels_are_written_even_where_they_are_the_default(

@@ -1,0 +1,56 @@
+"""What every kind of head gives for predictions: answers to texts, from a model's outputs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tokenizers import Encoding
+
+from common.errors import UserError
+from distill.predict_texts import Text
+
+Outputs = Mapping[str, np.ndarray]
+"""A text's outputs by name, without the dimension of the batch; along pieces they are padded."""
+DIGITS = 6
+"""After the point."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering:
+    """What is written of each text."""
+
+    top: int | None = None
+    """Only the K likeliest classes; all of them if not given."""
+    threshold: float = 0.5
+    """Probability from which a label of a multi-label model is given."""
+    with_text: bool = False
+    """Write the texts too."""
+
+    def __post_init__(self) -> None:
+        if self.top is not None and self.top < 1:
+            raise UserError(f"--top {self.top}: expected 1 or more classes")
+        if not 0 <= self.threshold <= 1:
+            raise UserError(f"--threshold {self.threshold}: expected 0 to 1")
+
+
+class Head(ABC):
+    """Turns outputs into answers: JSON values by name, the same names for every text."""
+
+    def __init__(self, labels: Sequence[str], options: Answering) -> None:
+        self.labels, self.options = labels, options
+
+    @abstractmethod
+    def answers(
+        self, texts: Sequence[Text], encodings: Sequence[Encoding], outputs: Sequence[Outputs]
+    ) -> list[dict[str, Any]]:
+        """The answer to each text, given with its pieces and the model's outputs, all in the same order."""
+
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """Names of the columns in a csv file."""
+
+    @abstractmethod
+    def cells(self, answer: Mapping[str, Any]) -> list[Any]:
+        """An answer as a row under `columns`."""

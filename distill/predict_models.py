@@ -1,0 +1,116 @@
+"""Finds the model that a folder holds, and loads it with the runtime that its files are for.
+
+torch and transformers are imported only for a model that needs them: an ONNX folder answers long before they are there.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+
+from common.errors import UserError
+
+CONFIG, TORCH_WEIGHTS, ONNX_WEIGHTS = "config.json", "model.safetensors", "model.onnx"
+DEEPEST = 4
+"""Folders below a run's folder in which its models lie."""
+
+Precision = Literal["fp32", "bf16"]
+
+
+class Model(Protocol):
+    """A model of any runtime."""
+
+    config: Mapping[str, Any]
+    """Its config.json."""
+    tokenizer: Tokenizer
+    max_length: int
+    """Pieces of a text as the task had them in training, or else as many as the model takes."""
+    most: int
+    """Pieces that the model takes at all."""
+    words: str
+    """Runtime and precision."""
+
+    def outputs(self, batches: Sequence[Sequence[Encoding]]) -> Iterator[Mapping[str, np.ndarray]]:
+        """Outputs by name, (texts, ...), for each batch in order."""
+        ...
+
+
+def load_model(folder: Path, *, threads: int, precision: Precision | None) -> Model:
+    """The model of a model folder, of an ONNX folder, or of a run that holds one model.
+
+    Raises:
+        UserError: none is there, several are, or the one is damaged.
+    """
+    found = find_model(folder)
+    if (found / TORCH_WEIGHTS).is_file():
+        from distill.predict_torch import TorchModel
+
+        return TorchModel(found, threads=threads, precision=precision or "fp32")
+    if precision is not None:
+        raise UserError(f"--precision {precision}: {found} is an ONNX model, whose precision was settled on exporting")
+    from distill.predict_onnx import OnnxPredictor
+
+    return OnnxPredictor(found, threads=threads)
+
+
+def find_model(folder: Path) -> Path:
+    """The folder with the model's files: `folder`, or the only one in it.
+
+    Raises:
+        UserError: it is not there, holds no model, or holds several, which are named.
+    """
+    if not folder.exists():
+        raise UserError(f"--model {folder} does not exist: the folder of a model or of a run was expected")
+    if not folder.is_dir():
+        raise UserError(f"--model {folder} is a file: the folder that it lies in was expected")
+    if _holds_model(folder):
+        return folder
+    if _holds_model(folder / "model"):
+        return folder / "model"
+    inside = sorted(
+        path for depth in range(1, DEEPEST + 1) for path in folder.glob("/".join("*" * depth)) if _named(path)
+    )
+    if len(inside) == 1:
+        return inside[0]
+    if inside:
+        shown = ", ".join(map(str, inside[:8])) + (", ..." if len(inside) > 8 else "")
+        raise UserError(f"--model {folder} holds {len(inside)} models: give one of {shown}")
+    _explain_none(folder)
+    raise UserError(
+        f"--model {folder} holds no model: {CONFIG} and {TORCH_WEIGHTS} or {ONNX_WEIGHTS} were expected in it"
+    )
+
+
+def _named(path: Path) -> bool:
+    return not any(part.startswith(".") for part in path.parts[-DEEPEST:]) and _holds_model(path)
+
+
+def _holds_model(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in (TORCH_WEIGHTS, ONNX_WEIGHTS))
+
+
+def _explain_none(folder: Path) -> None:
+    """Raise UserError where a model folder lacks a file, which is another mistake than a folder of something else."""
+    here = [name for name in (CONFIG, TORCH_WEIGHTS, ONNX_WEIGHTS, "tokenizer.json") if (folder / name).is_file()]
+    if here and (len(here) > 1 or here[0] != CONFIG):
+        lacking = CONFIG if CONFIG not in here else f"its weights ({TORCH_WEIGHTS} or {ONNX_WEIGHTS})"
+        raise UserError(f"--model {folder} lacks {lacking}: save the model again")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json of a model folder.
+
+    Raises:
+        UserError: damaged.
+    """
+    path = folder / CONFIG
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}): save the model again") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is damaged (no JSON object): save the model again")
+    return value
