@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
+
+if TYPE_CHECKING:
+    # Predictions by ONNX Runtime come here too, and need not wait for transformers.
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +33,11 @@ def default_stride(max_length: int) -> int:
 
 
 def encode_windows(
-    questions: Sequence[str], contexts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    tokenizer: "PreTrainedTokenizerBase",
+    max_length: int,
+    stride: int,
 ) -> Windows:
     """Every row has the whole question. It is cut where it leaves less than twice `stride` pieces for the context.
 
@@ -66,7 +74,7 @@ def encode_windows(
     )
 
 
-def _shortened(questions: Sequence[str], tokenizer: PreTrainedTokenizerBase, most: int) -> list[str]:
+def _shortened(questions: Sequence[str], tokenizer: "PreTrainedTokenizerBase", most: int) -> list[str]:
     """Questions of at most about `most` pieces."""
     encoding = tokenizer(
         list(questions), add_special_tokens=False, truncation=True, max_length=most + 1, return_offsets_mapping=True
