@@ -35,9 +35,10 @@ def teacher_logits(
     found = {}
     for name, key in keys.items():
         examples = read_examples(sets[name].folder) if name in sets else teacher.prepared.task.data.splits["train"]
+        rows = len(examples) if name in sets else len(teacher.prepared.splits["train"])
         found[name] = stored_logits(
             run / "teacher" / name,
-            len(examples),
+            rows,
             key=key_of(key, weights, teacher.prepared.max_length, precision),
             compute=partial(_all_answers, teacher, others, outputs, examples, name=name, precision=precision),
         )
@@ -74,7 +75,8 @@ def answers(
     prepared = teacher.prepared
     encoded = prepared.task.encode(examples, prepared.tokenizer, prepared.max_length)
     extended = dataclasses.replace(prepared, splits={name: encoded})
-    return predict_logits(teacher.model, extended, name, precision=precision, label=f"teacher: answers to {name}")
+    label = f"teacher: answers to {name}"
+    return predict_logits(teacher.model, extended, name, precision=precision, label=label, tuned=False)
 
 
 def stand_in(source: str, data: TaskData, outputs: TeacherOutputs, max_length: int) -> Teacher:

@@ -112,4 +112,5 @@ def other_answers(
     limit = min(max_length, longest(loaded.model.config))
     encoded = task.encode(examples, loaded.tokenizer, limit)
     prepared = Prepared(task=task, tokenizer=loaded.tokenizer, splits={"asked": encoded}, max_length=limit)
-    return predict_logits(loaded.model, prepared, "asked", precision=precision, label=f"{source}: answers")
+    label = f"{source}: answers"
+    return predict_logits(loaded.model, prepared, "asked", precision=precision, label=label, tuned=False)

@@ -25,7 +25,7 @@ from reports.record import Record, Speed
 from students.albert import share
 from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
-from teacher.prepare import predict_logits
+from teacher.prepare import predict_logits, settings_of
 
 
 def compared(
@@ -69,8 +69,21 @@ def compared(
                 groups, teacher.prepared, equal=None if config.distilling.ablate else config.distilling.equal
             ),
             *teacher.prepared.truncations(),
+            *_setting_notes(teacher, students),
         ),
     )
+
+
+def _setting_notes(teacher: Teacher, students: Mapping[str, PreTrainedModel]) -> list[str]:
+    """With which numbers, found on the selection split, outputs are read; one sentence a number."""
+    models = {TEACHER: teacher.model, **students}
+    found = {row: settings_of(model, teacher.prepared.task) for row, model in models.items()}
+    return [
+        f"{name.replace('_', ' ').capitalize()}, found on the selection split: "
+        + ", ".join(f"{row} {values[name]:.3f}" for row, values in found.items() if name in values)
+        + "."
+        for name in teacher.prepared.task.settings
+    ]
 
 
 def _groups(jobs: Sequence[Job]) -> list[list[Job]]:

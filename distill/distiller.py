@@ -46,6 +46,7 @@ class Distiller(Objective):
         answered: (n,) bool, which of them the teacher has answers to; None: all.
         lengths: (n,) pieces of each of them, or spans where two tokenizers read them; None: all alike.
         entries: (n,) what the task's losses are means over of each of them; None: one each.
+        pairs: (n,) pairs of pieces of each that see each other; None: all of its pieces.
         stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.
         journal: where norms of every term's gradient, and the maps found, are written down.
@@ -66,6 +67,7 @@ class Distiller(Objective):
         answered: Tensor | None = None,
         lengths: np.ndarray | None = None,
         entries: np.ndarray | None = None,
+        pairs: np.ndarray | None = None,
         stored: StoredFeatures | None = None,
         sample: Sequence[Mapping[str, Tensor]] = (),
         journal: Journal | None = None,
@@ -84,7 +86,7 @@ class Distiller(Objective):
         self.weights |= {name: value_at(weight, 0.0) for name, weight in stage.losses.items()}
         self._teacher_logits, self._stored = teacher_logits, stored
         self._masks = {name: mask for name, mask in (("labeled", labeled), ("answered", answered)) if mask is not None}
-        self._counts = {name: term.counts(self._masks, lengths, entries) for name, term in self._terms.items()}
+        self._counts = {name: term.counts(self._masks, lengths, entries, pairs) for name, term in self._terms.items()}
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
         self._link = dataclasses.replace(_link(stage, student, teacher, task, projection), voices=voices)

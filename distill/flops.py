@@ -14,6 +14,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError, unknown_name
 from common.families import max_length
+from common.heads import CHOICE, head_of_model
 from common.pooled import plain_type
 
 
@@ -63,10 +64,15 @@ def flops_by_hand(config: PretrainedConfig, *, batch: int = 1, length: int = 128
 
 
 def random_batch(model: PreTrainedModel, *, batch: int, length: int) -> dict[str, torch.Tensor]:
-    """Seeded input_ids and attention_mask (batch, length), all tokens real: what every encoder takes, and full work."""
+    """Seeded input_ids and attention_mask (batch, length), all tokens real: what every encoder takes, and full work.
+
+    (batch, 1, length) for a head that scores choices: one choice each.
+    """
     generator = torch.Generator().manual_seed(0)
     # Id 0 is padding in most vocabularies, and RoBERTa derives positions from it.
     input_ids = torch.randint(2, int(model.config.vocab_size), (batch, length), generator=generator)
+    if head_of_model(model) == CHOICE:
+        input_ids = input_ids[:, None]
     return {"input_ids": input_ids.to(model.device), "attention_mask": torch.ones_like(input_ids, device=model.device)}
 
 

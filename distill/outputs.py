@@ -41,7 +41,7 @@ def features(model: PreTrainedModel, batch: Mapping[str, Tensor], *, hidden: boo
     with watched as seen:
         output = model(**model_inputs(model, batch), output_hidden_states=hidden)
     return Features(
-        logits=output_logits(output),
+        logits=output_logits(output, batch),
         hidden=tuple(output.hidden_states) if hidden else (),
         attention=tuple(seen) if attention else (),
     )

@@ -60,7 +60,7 @@ def insides(teacher: Teacher, jobs: Sequence[Job], run: Path, *, gigabytes: floa
     comes first, until `gigabytes`, or half of what the disk has left, are full. Finished jobs count too: a resumed run
     has to read the same numbers as one left alone.
     """
-    if all(job.finished for job in jobs) or teacher.model.device.type != "cpu":
+    if all(job.finished for job in jobs) or teacher.model.device.type != "cpu" or teacher.prepared.task.several:
         return None
     encoded = teacher.prepared.splits["train"]
     passes = _passes(jobs, teacher.model.config.num_hidden_layers, len(encoded))

@@ -69,7 +69,7 @@ class PredictConfig:
     text: tyro.conf.Positional[tuple[str, ...]] = ()
     """One text, in quotes. - is standard input, which is also read where neither a text nor --file is given."""
     pair: str = ""
-    """The second text, for a model of pairs."""
+    """The second text, for a model of pairs; the context, for one that answers questions."""
     reading: Reading = field(default_factory=Reading)
     out: Path | None = None
     """New file for the predictions, .jsonl or .csv; standard output if not given."""
@@ -122,7 +122,7 @@ def predict(config: PredictConfig) -> None:
     running = config.running
     model = load_model(config.model, threads=running.threads or usable_cores(), precision=running.precision)
     head = head_for(model.config, config.answering, str(config.model))
-    predictor = Predictor(model, max_length=running.max_length, batch_size=running.batch_size)
+    predictor = Predictor(model, max_length=running.max_length, batch_size=running.batch_size, windows=head.windows)
     with open_output(config.out, head) as write:
 
         def answer(texts: list[Text]) -> None:
@@ -133,7 +133,8 @@ def predict(config: PredictConfig) -> None:
         else:
             _stream(config, answer, model.words)
     if predictor.cut:
-        say(f"{counted(predictor.cut, 'text')} longer than {predictor.max_length} pieces, cut there")
+        what = counted(predictor.cut, "question" if head.windows else "text")
+        say(f"{what} longer than {predictor.most} pieces, cut there")
 
 
 def _single(config: PredictConfig) -> Text:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tokenizers import Encoding
@@ -38,8 +38,14 @@ class Answering:
 class Head(ABC):
     """Turns outputs into answers: JSON values by name, the same names for every text."""
 
-    def __init__(self, labels: Sequence[str], options: Answering) -> None:
-        self.labels, self.options = labels, options
+    windows: ClassVar[bool] = False
+    """Texts are questions about their pairs, long pairs are read in several windows: a text's outputs are those of its
+    encoding and of the `overflowing` ones of that, (windows, ...).
+    """
+
+    def __init__(self, labels: Sequence[str], options: Answering, config: Mapping[str, Any]) -> None:
+        """`config` is the model's."""
+        self.labels, self.options, self.config = labels, options, config
 
     @abstractmethod
     def answers(

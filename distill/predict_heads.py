@@ -6,12 +6,14 @@ from typing import Any
 from common.errors import UserError
 from distill.predict_answers import Answering, Head
 from distill.predict_sequence import MultiLabel, Regression, SingleLabel
+from distill.predict_spans import SpanAnswers
 
 SEQUENCE = "ForSequenceClassification"
 HEADS: dict[str, type[Head]] = {
     f"{SEQUENCE}: single_label_classification": SingleLabel,
     f"{SEQUENCE}: multi_label_classification": MultiLabel,
     f"{SEQUENCE}: regression": Regression,
+    "ForQuestionAnswering": SpanAnswers,
 }
 """The end of a model's class name, with its problem_type where the class has several."""
 
@@ -35,4 +37,4 @@ def head_for(config: Mapping[str, Any], options: Answering, where: str) -> Head:
         )
     if not labels:
         raise UserError(f"{where} has no labels: id2label in its config.json should name every output")
-    return HEADS[key](labels, options)
+    return HEADS[key](labels, options, config)

@@ -9,6 +9,7 @@ from common.errors import UserError
 from distill.predict_answers import Outputs
 from distill.predict_models import Model
 from distill.predict_texts import Text
+from teacher.windows import default_stride
 
 BATCH_PIECES = 4096
 """Pieces of a batch at most, padding counted, so that long texts take no more memory than short ones."""
@@ -17,32 +18,79 @@ BATCH_PIECES = 4096
 class Predictor:
     """A model with its tokenizer set up; counts the texts that it cut."""
 
-    def __init__(self, model: Model, *, max_length: int | None, batch_size: int) -> None:
+    def __init__(self, model: Model, *, max_length: int | None, batch_size: int, windows: bool = False) -> None:
         """`max_length` is in pieces, None for the model's own; `batch_size` is in texts.
+
+        With `windows` texts are questions, and only their pairs are cut, into as many parts as it takes.
 
         Raises:
             UserError: the model takes fewer pieces.
         """
         if max_length is not None and max_length > model.most:
             raise UserError(f"--max-length {max_length}: this model takes {model.most} pieces at most")
-        self._model, self._batch_size = model, batch_size
-        self.max_length = max_length or model.max_length
+        self._model, self._batch_size, self._windows = model, batch_size, windows
+        self.max_length = self.most = max_length or model.max_length
         self.cut = 0
         model.tokenizer.no_padding()
-        model.tokenizer.enable_truncation(self.max_length, strategy="longest_first")
+        if not windows:
+            model.tokenizer.enable_truncation(self.max_length, strategy="longest_first")
+            return
+        room = self.max_length - model.tokenizer.num_special_tokens_to_add(is_pair=True)
+        self._stride = min(default_stride(self.max_length), room // 3)
+        self.most = room - 2 * self._stride
 
     def __call__(self, texts: Sequence[Text]) -> tuple[list[Encoding], list[Outputs]]:
-        """The pieces and the outputs of each text, in order."""
+        """The pieces and the outputs of each text, in order; of windows the outputs of all of a text's, stacked."""
+        encodings = self._questions(texts) if self._windows else self._texts(texts)
+        if not self._windows:
+            return encodings, self._outputs(encodings)
+        parts = [[encoding, *encoding.overflowing] for encoding in encodings]
+        outputs = iter(self._outputs([window for part in parts for window in part]))
+        return encodings, [_joined([next(outputs) for _ in part]) for part in parts]
+
+    def _texts(self, texts: Sequence[Text]) -> list[Encoding]:
         inputs = [text.text if text.pair is None else (text.text, text.pair) for text in texts]
         encodings = self._model.tokenizer.encode_batch(inputs)
         self.cut += sum(bool(encoding.overflowing) for encoding in encodings)
+        return encodings
+
+    def _questions(self, texts: Sequence[Text]) -> list[Encoding]:
+        for text in texts:
+            if text.pair is None:
+                raise UserError(
+                    f"line {text.line} has a question without a context: this model looks for answers in a context, "
+                    "given with --pair, or as a column (--pair-column)"
+                )
+        tokenizer = self._model.tokenizer
+        tokenizer.no_truncation()
+        pieces = tokenizer.encode_batch([text.text for text in texts], add_special_tokens=False)
+        long = [len(encoding.ids) > self.most for encoding in pieces]
+        self.cut += sum(long)
+        questions = [
+            text.text[: encoding.offsets[self.most - 1][1]] if cut else text.text
+            for text, encoding, cut in zip(texts, pieces, long, strict=True)
+        ]
+        tokenizer.enable_truncation(self.max_length, stride=self._stride, strategy="only_second")
+        pairs = [(question, str(text.pair)) for question, text in zip(questions, texts, strict=True)]
+        return tokenizer.encode_batch(pairs)
+
+    def _outputs(self, encodings: Sequence[Encoding]) -> list[Outputs]:
         plan = length_batches([len(encoding.ids) for encoding in encodings], self._batch_size)
-        found: list[Outputs] = [{}] * len(texts)
+        found: list[Outputs] = [{}] * len(encodings)
         batches = [[encodings[index] for index in indices] for indices in plan]
         for indices, outputs in zip(plan, self._model.outputs(batches), strict=True):
             for row, index in enumerate(indices):
                 found[index] = {name: value[row] for name, value in outputs.items()}
-        return encodings, found
+        return found
+
+
+def _joined(windows: Sequence[Outputs]) -> Outputs:
+    """Outputs along pieces, (l,) each, as (windows, longest l), filled up with 0."""
+    longest = max(len(value) for window in windows for value in window.values())
+    return {
+        name: np.stack([np.pad(window[name], (0, longest - len(window[name]))) for window in windows])
+        for name in windows[0]
+    }
 
 
 def length_batches(lengths: Sequence[int], batch_size: int, pieces: int = BATCH_PIECES) -> list[list[int]]:

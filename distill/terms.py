@@ -90,11 +90,16 @@ class Term:
         return tuple(f"{name} {part}" for part in parts) if len(parts) > 1 else ()
 
     def counts(
-        self, masks: Mapping[str, Tensor], lengths: np.ndarray | None, entries: np.ndarray | None
+        self,
+        masks: Mapping[str, Tensor],
+        lengths: np.ndarray | None,
+        entries: np.ndarray | None,
+        pairs: np.ndarray | None = None,
     ) -> np.ndarray | None:
         """(n,) how much of what this is a mean over each example has; None: all have the same.
 
-        By its entry in `masks`, its length, or its number of `entries` (see Task.weights).
+        By its entry in `masks`, its length, its number of `entries` (see Task.weights), or of `pairs` of pieces (None:
+        its length, squared).
         """
         if self.rows is not None and self.rows in masks:
             return masks[self.rows].numpy().astype(np.int64)
@@ -102,7 +107,9 @@ class Term:
             return entries
         if self.over == "examples" or lengths is None:
             return None
-        return lengths if self.over == "pieces" else lengths**2
+        if self.over == "pieces":
+            return lengths
+        return lengths**2 if pairs is None else pairs
 
 
 def _hard(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:

@@ -33,10 +33,11 @@ from teacher.checkpoint import Checkpoints
 from teacher.head import standardised_head
 from teacher.loop import Outcome, train
 from teacher.loop_config import resolve_precision
-from teacher.prepare import Prepared, predict_logits, prepare
+from teacher.prepare import Prepared, predict_logits, prepare, tune
 from teacher.rows import only_rows
 from teacher.sources import Loaded, load_for_task
 from teacher.tasks import task_for
+from teacher.tasks.base import Encoded
 
 
 def run_job(job: Job, shared: Shared) -> None:
@@ -54,7 +55,9 @@ def run_job(job: Job, shared: Shared) -> None:
     prepared = with_sets(prepared, {name: shared.sets[name] for name in sorted(wanted)})
     for stage in job.stages:
         _run_stage(stage, job, student, teacher, prepared, shared)
+    tune(student, prepared)
     logits = predict_logits(student, prepared, "evaluate")
+    count = len(prepared.splits["evaluate"].references)
     value = prepared.metrics(logits, "evaluate")[task.data.metric]
     save(
         student,
@@ -67,7 +70,7 @@ def run_job(job: Job, shared: Shared) -> None:
             description=_describe(job),
             teacher=shared.teacher_origin,
             task=task.data.name,
-            quality={f"{task.data.metric} (evaluate, n = {len(logits):,})": value},
+            quality={f"{task.data.metric} (evaluate, n = {count:,})": value},
         ),
     )
     with new_folder(job.folder / "answers") as target:
@@ -140,6 +143,7 @@ def _distiller(
     """What the stage trains; `folder` is the stage's."""
     batches = found.batches
     logits = _teacher_logits(stage.sets, shared) if "soft" in stage.losses else None
+    encoded = _encoded(stage, batches, prepared)
     return Distiller(
         student,
         teacher if stage.layered else None,
@@ -153,7 +157,8 @@ def _distiller(
         labeled=torch.from_numpy(batches.mixed.labeled) if isinstance(batches, MixedBatches) else None,
         answered=~logits.isnan().any(dim=-1) if logits is not None and shared.outputs_only else None,
         lengths=found.lengths,
-        entries=_entries(stage, batches, prepared),
+        entries=None if encoded is None else prepared.task.weights(encoded),
+        pairs=None if encoded is None else encoded.pairs,
         sample=found.first(4) if stage.layers == "nearest" else (),
         stored=_stored(stage, student, teacher, shared),
         journal=Journal(folder),
@@ -161,12 +166,11 @@ def _distiller(
     )
 
 
-def _entries(stage: Stage, batches: Batches, prepared: Prepared) -> np.ndarray | None:
-    """What the task's losses count of each example that the stage draws from."""
+def _encoded(stage: Stage, batches: Batches, prepared: Prepared) -> Encoded | None:
+    """The examples that the stage draws from; None where it reads general text."""
     if not stage.sets:
         return None
-    encoded = batches.mixed.encoded if isinstance(batches, MixedBatches) else prepared.splits["train"]
-    return prepared.task.weights(encoded)
+    return batches.mixed.encoded if isinstance(batches, MixedBatches) else prepared.splits["train"]
 
 
 def _stored(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, shared: Shared) -> StoredFeatures | None:

@@ -23,7 +23,7 @@ PAIR_NAMES = tuple(
     tuple(names.split("/"))
     for names in _words(
         "sentence1/sentence2 question1/question2 text1/text2 texta/textb sentencea/sentenceb premise/hypothesis "
-        "query/passage question/answer question/sentence 1string/2string"
+        "query/passage question/context question/answer question/sentence 1string/2string"
     )
 )
 LABEL_NAMES = _words(

@@ -14,7 +14,7 @@ from teacher import hub, pydocs
 from teacher.columns import Asked
 from teacher.formats import EXTENSIONS
 from teacher.glue import GLUE, glue_name
-from teacher.labels import SEVERAL, label_reader, settle_labels
+from teacher.labels import SEVERAL, TEXTS, label_reader, settle_labels
 from teacher.local import load_path
 from teacher.raw import RawTask
 from teacher.splits import cap_rows, remove_leaks, resolve_splits
@@ -56,6 +56,8 @@ class TaskData:
     """File to its sha256, or package to its version."""
     notes: tuple[str, ...] = field(default=())
     """What loading did that a reader should know."""
+    stride: int | None = None
+    """Pieces that neighbouring windows of a long context share; None: as many as the kind of task takes."""
 
 
 BUILT_IN = {"pydocs": pydocs.load_pydocs, "pydocs-pair": pydocs.load_pydocs_pair}
@@ -106,25 +108,38 @@ def load_task(
 
 def describe(task: TaskData) -> list[str]:
     """A few lines for people: what the task is, its rows, its largest class, and what loading did."""
-    names = ("tag", "tags") if task.kind in SEVERAL else ("class", "classes")
-    classes = counted(len(task.labels), *names) if task.labels else "numbers"
     pairs = "pairs" if task.splits["train"][0].pair is not None else "single texts"
-    lines = [f"task {task.name}: {task.kind} of {pairs}, {classes}, metric {task.metric}"]
+    lines = [f"task {task.name}: {task.kind} of {pairs}, {_outputs(task)}, metric {task.metric}"]
     lines += [
         f"  {split:9}{counted(len(rows), 'row'):>14}  {task.origins[split]}" for split, rows in task.splits.items()
     ]
-    if task.kind in SEVERAL:
-        given = Counter(label for row in task.splits["train"] for label in row.label)
-        lines.append("  most frequent: " + ", ".join(f"{task.labels[tag]} {n:,}" for tag, n in given.most_common(4)))
-    elif task.labels:
-        label, count = Counter(row.label for row in task.splits["train"]).most_common(1)[0]
-        share = sum(row.label == label for row in task.splits["evaluate"]) / len(task.splits["evaluate"])
-        lines.append(f"  largest class {task.labels[int(label)]!r}: {count:,} training rows, {share:.1%} of evaluate")
-    else:
-        values = [row.label for row in task.splits["train"]]
-        mean = sum(values) / len(values)
-        lines.append(f"  labels from {min(values):g} to {max(values):g}, mean {mean:.3g}")
+    lines.append(f"  {_labels(task)}")
     return lines + [f"  note: {note}" for note in task.notes]
+
+
+def _outputs(task: TaskData) -> str:
+    if task.kind in TEXTS:
+        return "stretches of the second text"
+    names = ("tag", "tags") if task.kind in SEVERAL else ("class", "classes")
+    return counted(len(task.labels), *names) if task.labels else "numbers"
+
+
+def _labels(task: TaskData) -> str:
+    """What the training labels are like."""
+    labels = [row.label for row in task.splits["train"]]
+    if task.kind in TEXTS:
+        words = sorted(len(label.split()) for label in labels if label)
+        nothing = len(labels) - len(words)
+        lacks = f", {counted(nothing, 'question')} without one" if nothing else ""
+        return f"answers of {words[len(words) // 2]} words (median), {words[-1]} at most{lacks}"
+    if task.kind in SEVERAL:
+        given = Counter(label for several in labels for label in several)
+        return "most frequent: " + ", ".join(f"{task.labels[tag]} {n:,}" for tag, n in given.most_common(4))
+    if not task.labels:
+        return f"labels from {min(labels):g} to {max(labels):g}, mean {sum(labels) / len(labels):.3g}"
+    label, count = Counter(labels).most_common(1)[0]
+    share = sum(row.label == label for row in task.splits["evaluate"]) / len(task.splits["evaluate"])
+    return f"largest class {task.labels[int(label)]!r}: {count:,} training rows, {share:.1%} of evaluate"
 
 
 def _find(task: str, data_dir: Path | None, asked: Asked) -> RawTask:

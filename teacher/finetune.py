@@ -31,7 +31,7 @@ from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
 from teacher.options import FinetuneOptions, TaskOptions
 from teacher.practice import check_practice, loop_config, practised, rates, unfreezing
-from teacher.prepare import Prepared, model_inputs, output_logits, predict_logits, prepare
+from teacher.prepare import Prepared, model_inputs, output_logits, predict_logits, prepare, settings_of, tune
 from teacher.ranks import from_main, ranks
 from teacher.rows import only_rows
 from teacher.scratch import encoder_for
@@ -88,7 +88,7 @@ class Supervised(Objective):
             self._unfreezing.at(step, total)
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        logits = output_logits(self.model(**model_inputs(self.model, batch))).float()
+        logits = output_logits(self.model(**model_inputs(self.model, batch)), batch).float()
         if self.class_weights is None:
             return {"hard": self.task.loss(logits, batch["labels"])}
         return {"hard": weighted_loss(logits, batch["labels"], self.class_weights)}
@@ -172,6 +172,8 @@ def ready_teacher(
             model=loaded.model, prepared=prepared, folder=folder / "model", origin=done["origin"], outcome=outcome
         )
     if loaded.finetuned:
+        if not settings_of(loaded.model, task):
+            tune(loaded.model, prepared)
         return Teacher(
             model=loaded.model,
             prepared=prepared,
@@ -211,6 +213,7 @@ def _train_and_save(
     key: str,
 ) -> Teacher:
     outcome = finetune(loaded.model, prepared, config, options, folder / "training")
+    tune(loaded.model, prepared)
     teacher = Teacher(model=loaded.model, prepared=prepared, folder=folder / "model", origin=origin, outcome=outcome)
     if not ranks().is_main_process:
         return teacher
@@ -240,6 +243,7 @@ def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: i
         options.deciding(),
         max_length,
         resolve_precision(precision),
+        *([] if task.data.stride is None else [task.data.stride]),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -313,11 +317,13 @@ def main(config: FinetuneConfig) -> None:
     if not ranks().is_main_process:
         return
     metrics = teacher.prepared.metrics(predict_logits(teacher.model, teacher.prepared, "evaluate"), "evaluate")
-    n = len(teacher.prepared.splits["evaluate"])
+    n = len(teacher.prepared.splits["evaluate"].references)
     say(
         f"evaluate ({data.origins['evaluate']}, n = {n:,}): "
         + ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
     )
+    for name, value in settings_of(teacher.model, teacher.prepared.task).items():
+        say(f"{name.replace('_', ' ')}: {value:.3f}, found on the selection split, and kept in the model's config.json")
     say(f"model: {teacher.folder}")
 
 

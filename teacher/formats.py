@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from teacher import conll, tag_objects
+from teacher import choice_columns, choices, conll, squad, tag_objects
 from teacher.columns import Asked
 from teacher.raw import RawTask
 from teacher.readers import EXTENSIONS as TABLES
@@ -17,6 +17,8 @@ EXTENSIONS = (*TABLES, *conll.EXTENSIONS)
 FORMATS: dict[str, tuple[Callable[[Path], bool], Load]] = {
     "tags in columns": (conll.matches, conll.load),
     "tags in objects": (tag_objects.matches, tag_objects.load),
+    "questions": (squad.matches, squad.load),
+    "choices": (choice_columns.matches, choices.load),
 }
 """Name to: whether a training file looks like it, by its first lines, and who reads such files."""
 

@@ -14,6 +14,8 @@ MOST_NUMBER_CLASSES = 30
 """Whole numbers with more distinct values than this are a regression."""
 SEVERAL = ("tags",)
 """Kinds of task with several labels a row."""
+TEXTS = ("questions",)
+"""Kinds of task whose labels are texts."""
 MOST_STRAYS = 0.05
 """Numbers with at most this share of other labels (or one among ten) are still numbers, and the others faults."""
 
@@ -69,13 +71,15 @@ def natural_order(label: str) -> list[tuple[int, int, str]]:
 
 
 def label_reader(kind: str, labels: Sequence[str]) -> Callable[[Row], Any]:
-    """From a row to what its example has as label: an index, several of them, or a number.
+    """From a row to what its example has as label: an index, several of them, a text, or a number.
 
     Several labels of a row, tags among them, stand in it one behind the other with spaces between.
     """
     indices = {label: index for index, label in enumerate(labels)}
     if kind in SEVERAL:
         return lambda row: tuple(indices[label] for label in row.label.split())
+    if kind in TEXTS:
+        return lambda row: row.label
     if labels:
         return lambda row: indices[row.label]
     return lambda row: float(row.label)

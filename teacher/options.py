@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from common.errors import UserError
 from teacher.data import TaskData, load_task
+from teacher.labels import TEXTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +16,8 @@ class TaskOptions:
     """What to learn, and from which data."""
 
     task: str = "pydocs"
-    """pydocs, pydocs-pair, a GLUE name (sst2, cola, mrpc, rte, stsb, ...), a hub id, or a tsv/csv/jsonl file or
-    folder."""
+    """pydocs, pydocs-pair, a GLUE name (sst2, cola, mrpc, rte, stsb, ...), a hub id, or a tsv/csv/jsonl/json file or
+    folder: texts with labels, tagged words, questions with answers (SQuAD), choices (SWAG)."""
     data_dir: Path | None = None
     """Folder with GLUE's files, for GLUE names without a network."""
     rows: str = "default"
@@ -29,6 +30,8 @@ class TaskOptions:
     """Column with the label."""
     max_length: int = 128
     """Longest input in pieces; longer texts are cut, and counted."""
+    stride: int | None = None
+    """Pieces that neighbouring windows of a long context share, for questions; None: a third of --max-length."""
     data_seed: int = 0
     """Draws the splits and the rows where the data does not fix them."""
 
@@ -39,12 +42,16 @@ class TaskOptions:
             raise UserError(f"--data-seed {self.data_seed}: expected 0 or more")
         if not 8 <= self.max_length <= 8192:
             raise UserError(f"--max-length {self.max_length}: expected 8 to 8192 pieces")
+        if self.stride is not None and not 0 <= self.stride <= self.max_length // 3:
+            raise UserError(
+                f"--stride {self.stride}: expected 0 to {self.max_length // 3} pieces, a third of --max-length"
+            )
 
     def load(self) -> TaskData:
         """Read and check the data."""
         rows: int | Literal["all"] | None
         rows = None if self.rows == "default" else "all" if self.rows == "all" else int(self.rows)
-        return load_task(
+        data = load_task(
             self.task,
             rows=rows,
             data_dir=self.data_dir,
@@ -53,6 +60,11 @@ class TaskOptions:
             label_column=self.label_column,
             seed=self.data_seed,
         )
+        if self.stride is None:
+            return data
+        if data.kind not in TEXTS:
+            raise UserError(f"--stride {self.stride} is for questions; this task is {data.kind}: leave it out")
+        return dataclasses.replace(data, stride=self.stride)
 
 
 @dataclass(frozen=True, kw_only=True)

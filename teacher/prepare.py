@@ -12,10 +12,14 @@ from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.errors import UserError
+from common.heads import CHOICE, head_of_model
 from common.progress import progress
 from teacher.batches import Batches, sorted_batches
 from teacher.lanes import side_by_side
-from teacher.tasks.base import Encoded, Task
+from teacher.tasks.base import CHOICES, Encoded, Task
+
+NO_CHOICE = -1e4
+"""Logit of one that is not; half precisions have it too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +70,11 @@ class Prepared:
         return self.task.decode(logits, self.splits[split])
 
     def score(self, model: PreTrainedModel, split: str, precision: str) -> float:
-        """The selection metric of `model` on a split, higher better."""
-        value = self.metrics(predict_logits(model, self, split, precision=precision), split)[self.task.data.metric]
+        """The selection metric of `model` on a split, higher better; its outputs are read as is best there."""
+        logits = predict_logits(model, self, split, precision=precision)
+        if self.task.settings:
+            logits = self.task.tuned(logits, self.task.tune(logits, self.splits[split]))
+        value = self.metrics(logits, split)[self.task.data.metric]
         return value if self.task.higher_is_better else -value
 
 
@@ -82,15 +89,36 @@ def prepare_split(task: Task, tokenizer: PreTrainedTokenizerBase, split: str, ma
     return task.encode(task.data.splits[split], tokenizer, max_length)
 
 
+def tune(model: PreTrainedModel, prepared: Prepared) -> None:
+    """Give the model's configuration the entries that its outputs are read with, found on the split "select"."""
+    if not prepared.task.settings:
+        return
+    logits = predict_logits(model, prepared, "select", tuned=False)
+    for name, value in prepared.task.tune(logits, prepared.splits["select"]).items():
+        setattr(model.config, name, value)
+
+
+def settings_of(model: PreTrainedModel, task: Task) -> dict[str, float]:
+    """The entries of the model's configuration, where it has them, that its outputs are read with."""
+    return {name: float(getattr(model.config, name)) for name in task.settings if hasattr(model.config, name)}
+
+
 def _accepts_token_types(kind: type[PreTrainedModel]) -> bool:
     return "token_type_ids" in inspect.signature(kind.forward).parameters
 
 
 def model_inputs(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What of a batch the model's forward takes: DistilBERT has no segments, and RoBERTa a table of one."""
+    """What of a batch the model's forward takes: DistilBERT has no segments, and RoBERTa a table of one.
+
+    (batch, length) each, or of choices, which a batch holds one below the other, (batch, choices, length). Other texts
+    are single choices to a model that scores some.
+    """
     segments = _accepts_token_types(type(model)) and getattr(model.config, "type_vocab_size", 2) != 1
     names = ["input_ids", "attention_mask"] + (["token_type_ids"] if segments else [])
-    return {name: batch[name] for name in names}
+    if head_of_model(model) != CHOICE:
+        return {name: batch[name] for name in names}
+    shape = batch[CHOICES].shape if CHOICES in batch else (-1, 1)
+    return {name: batch[name].unflatten(0, shape) for name in names}
 
 
 def predict_logits(
@@ -101,11 +129,12 @@ def predict_logits(
     batch_size: int = 64,
     precision: str = "fp32",
     label: str | None = None,
+    tuned: bool = True,
 ) -> np.ndarray:
     """Logits of a whole split in its order, fp32, in evaluation mode; the model's mode is put back.
 
     (n, outputs), or (n, longest, outputs) of a task per position, 0 behind the end of shorter rows. With a
-    `label` progress is shown.
+    `label` progress is shown. `tuned`: as the model's configuration says that they are read, else as they come.
 
     Raises:
         UserError: the split has no examples.
@@ -119,7 +148,8 @@ def predict_logits(
     compute = partial(_logits, model, prepared, encoded, precision)
     rows = in_order(compute, batches, device=model.device, label=label)
     model.train(was_training)
-    return rows
+    settings = settings_of(model, prepared.task)
+    return prepared.task.tuned(rows, settings) if tuned and settings else rows
 
 
 def in_order(
@@ -149,17 +179,21 @@ def _logits(
     batch = prepared.task.collate(encoded, list(indices), prepared.pad)
     inputs = {name: tensor.to(model.device) for name, tensor in model_inputs(model, batch).items()}
     with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
-        logits = output_logits(model(**inputs)).float().cpu()
+        logits = output_logits(model(**inputs), batch).float().cpu()
     if prepared.task.per_position:
         logits = to_length(logits, int(encoded.lengths.max()))
     return logits.numpy()
 
 
-def output_logits(output: Mapping[str, Tensor]) -> Tensor:
-    """A model's logits; those of spans, start and end, as (batch, length, 2); empty of an encoder alone."""
+def output_logits(output: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+    """A model's logits; those of spans, start and end, as (batch, length, 2); empty of an encoder alone.
+
+    A choice that is not there scores so little that its probability is 0.
+    """
     if "start_logits" in output:
         return torch.stack([output["start_logits"], output["end_logits"]], dim=-1)
-    return output["logits"] if "logits" in output else torch.empty(0)
+    logits = output["logits"] if "logits" in output else torch.empty(0)
+    return logits.masked_fill(~batch[CHOICES].to(logits.device), NO_CHOICE) if CHOICES in batch else logits
 
 
 def to_length(logits: Tensor, length: int) -> Tensor:

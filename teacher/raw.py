@@ -1,5 +1,6 @@
 """Task rows between reading and checking: what every reader returns and `teacher.data` turns into a TaskData."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,3 +38,7 @@ class RawTask:
     """None: accuracy, or pearson_spearman for regression."""
     label_column: str = "label"
     """For messages."""
+    group: Callable[[Row], str] | None = None
+    """Rows of one group are held out together; None: each row alone."""
+    key: Callable[[Row], Hashable] | None = None
+    """What must not be equal in two splits, where that is more than the texts."""

@@ -20,7 +20,7 @@ from transformers import (
 from common.architectures import register_architectures
 from common.artifact import TOKENIZER
 from common.errors import UserError
-from common.heads import AUTO_CLASSES, head_of
+from common.heads import AUTO_CLASSES, CHOICE, head_of
 from common.output_layer import is_head, output_layer
 from common.pooled import pooled_configuration
 from common.progress import say
@@ -152,6 +152,11 @@ def _read_model(where: str, kind: str, **head: object) -> tuple[PreTrainedModel,
             where, output_loading_info=True, ignore_mismatched_sizes=False, dtype=torch.float32, **head
         )
     except Exception as error:  # safetensors' and transformers' errors have no common base
+        if "Unrecognized configuration class" in str(error):
+            family = AutoConfig.from_pretrained(where).model_type
+            raise UserError(
+                f"{where}: transformers has no model of the family {family} that ends in {kind}: choose another teacher"
+            ) from error
         raise UserError(explain(where, error)) from error
 
 
@@ -194,7 +199,11 @@ def explain(where: str, error: Exception) -> str:
 
 
 def _label_order(config: PretrainedConfig, task: Task, source: str) -> list[int]:
-    """For each label of the data the teacher's output for it, matched by name."""
+    """For each label of the data the teacher's output for it, matched by name; choices have one output, whatever the
+    configuration calls it.
+    """
+    if task.head_kind == CHOICE:
+        return [0]
     wanted = [str(name) for name in task.head()["id2label"].values()]
     given = [str(name) for _, name in sorted((config.id2label or {}).items())]
     if len(wanted) != len(given):

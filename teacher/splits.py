@@ -2,11 +2,12 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal
 
 from common.errors import UserError
 from common.words import counted
+from teacher.grouped import pick_groups
 from teacher.labels import too_many_labels
 from teacher.raw import RawTask, Row
 
@@ -21,7 +22,8 @@ def resolve_splits(raw: RawTask, seed: int) -> None:
     - Train and dev only: evaluate = dev, which then has no say in selection; select is held out from train.
     - A single file: 80 / 10 / 10 by class, exact duplicates removed before.
 
-    Held out: min(1,000, 10 %) of the rows, by class. Parts that are already the three splits stay.
+    Held out: min(1,000, 10 %) of the rows, by class, or whole groups where the task has some. Parts that are already
+    the three splits stay.
 
     Raises:
         UserError: too few rows; hardly a label that comes twice, so that nothing can be held out.
@@ -56,9 +58,10 @@ def resolve_splits(raw: RawTask, seed: int) -> None:
 
 def remove_leaks(raw: RawTask) -> None:
     """No text in two splits: rows of train that select or evaluate hold, and rows of select that evaluate holds, go."""
-    held: set[tuple[str, str | None]] = set()
+    key = raw.key or _key
+    held: set[Hashable] = set()
     for split in ("evaluate", "select", "train"):
-        kept = [row for row in raw.parts[split] if _key(row) not in held]
+        kept = [row for row in raw.parts[split] if key(row) not in held]
         removed = len(raw.parts[split]) - len(kept)
         if removed:
             raw.notes.append(f"{counted(removed, 'row')} of {split} removed, since a held-out split has the same text")
@@ -68,7 +71,7 @@ def remove_leaks(raw: RawTask) -> None:
                 f"nothing is left to {split}"
             )
         raw.parts[split] = kept
-        held |= {_key(row) for row in kept}
+        held |= {key(row) for row in kept}
     _count_conflicts(raw)
 
 
@@ -119,6 +122,8 @@ def pick_by_class(
 
 
 def _hold_out(raw: RawTask, rows: Sequence[Row], count: int, seed: int) -> tuple[list[Row], list[Row]]:
+    if raw.group is not None:
+        return pick_groups(rows, max(1, count), seed, raw.group)
     picked, others = pick_by_class(rows, max(1, count), seed, stratify=raw.kind == "classification", spare=True)
     if 2 * len(picked) < max(1, count):
         raise too_many_labels(raw)
@@ -128,7 +133,7 @@ def _hold_out(raw: RawTask, rows: Sequence[Row], count: int, seed: int) -> tuple
 def _drop_repeats(raw: RawTask) -> int:
     """How many rows went."""
     train = raw.parts["train"]
-    unique = list({(row.text, row.pair, row.label): row for row in reversed(train)}.values())[::-1]
+    unique = list({(row.text, row.pair, row.label, row.detail): row for row in reversed(train)}.values())[::-1]
     repeats = len(train) - len(unique)
     if repeats:
         raw.notes.append(f"{counted(repeats, 'exact duplicate')} removed before splitting")

@@ -3,6 +3,8 @@
 from common.errors import unknown_name
 from teacher.data import TaskData
 from teacher.tasks.base import Task
+from teacher.tasks.choices import Choices
+from teacher.tasks.questions import Questions
 from teacher.tasks.sequence import Classification, Regression
 from teacher.tasks.tags import Tags
 
@@ -10,6 +12,8 @@ TASKS: dict[str, type[Task]] = {
     "classification": Classification,
     "regression": Regression,
     "tags": Tags,
+    "questions": Questions,
+    "choices": Choices,
 }
 
 

@@ -14,6 +14,9 @@ from common.heads import SEQUENCE
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.data import Example, TaskData
 
+CHOICES = "choices"
+"""The entry of a batch that says which choices of each example are there, (batch, choices) bool."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
@@ -39,6 +42,11 @@ class Encoded:
     @property
     def lengths(self) -> np.ndarray:
         return np.array([len(ids) for ids in self.input_ids], dtype=np.int64)
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """(rows,) pairs of pieces that see each other."""
+        return self.lengths**2
 
     @property
     def references(self) -> np.ndarray:
@@ -68,6 +76,8 @@ class Task(ABC):
     """How a student learns from a teacher's outputs: a key of distill.soft.FORMS."""
     per_position: ClassVar[bool] = False
     """Logits are (n, length, outputs), one row a piece, and not (n, outputs)."""
+    several: ClassVar[bool] = False
+    """A model reads several rows for an example, and compares them: its hidden states are (n x rows, length, width)."""
     higher_is_better: ClassVar[bool] = True
 
     def __init__(self, data: TaskData) -> None:
@@ -115,6 +125,19 @@ class Task(ABC):
     def label_scale(self) -> tuple[float, float]:
         """Mean and deviation of the training labels where they are numbers; (0, 1) where outputs have no unit."""
         return 0.0, 1.0
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Entries of a model's configuration, numbers, that its outputs are read with: those that `tune` finds."""
+        return ()
+
+    def tune(self, logits: np.ndarray, encoded: Encoded) -> dict[str, float]:
+        """What a model's outputs on a split that is not learned from say of how to read them: all of `settings`."""
+        return {}
+
+    def tuned(self, logits: np.ndarray, settings: Mapping[str, float]) -> np.ndarray:
+        """Outputs that `decode` reads as the entries that `tune` found say; of other models as they are."""
+        return logits
 
     def soft_positions(self, batch: Mapping[str, Tensor]) -> Tensor | None:
         """Boolean mask of the positions whose logits count for soft losses; None where logits are one row an
@@ -167,7 +190,12 @@ class TextRows:
 
     input_ids: list[np.ndarray]
     token_types: list[np.ndarray]
-    truncated: int
+    cut: tuple[int, ...]
+    """The rows of texts that were longer."""
+
+    @property
+    def truncated(self) -> int:
+        return len(self.cut)
 
 
 def encode_texts(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> TextRows:
@@ -190,5 +218,5 @@ def encode_texts(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
     return TextRows(
         input_ids=[np.asarray(encoding["input_ids"][row], dtype=np.int64) for row in first],
         token_types=[np.asarray(encoding["token_type_ids"][row], dtype=np.int64) for row in first],
-        truncated=len({sample for row, sample in enumerate(rows) if row > 0 and rows[row - 1] == sample}),
+        cut=tuple(sorted({sample for row, sample in enumerate(rows) if row > 0 and rows[row - 1] == sample})),
     )

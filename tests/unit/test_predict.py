@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import BertTokenizerFast, PreTrainedModel
+from transformers import BertForQuestionAnswering, BertTokenizerFast, PreTrainedModel
 
 from common.artifact import save
 from common.card import CardText
@@ -27,7 +27,11 @@ from distill.predict_models import find_model
 from distill.predict_texts import Reading, Text
 from distill.predictor import chunks, length_batches
 from students.export import export_onnx
+from teacher.data import Example, TaskData
 from teacher.decoding import Oddities
+from teacher.prepare import predict_logits, prepare, tune
+from teacher.questions import Answer, Gold
+from teacher.tasks import task_for
 
 CARD = CardText(title="t", description="d", task="t")
 
@@ -339,3 +343,47 @@ def test_an_exported_model_answers_as_its_torch_folder_does(
         folder = tmp_path / ("onnx" if wrong == "fp" else wrong)
         with pytest.raises(UserError, match=words):
             predict(PredictConfig(model=folder, text=("good",), pair="film", running=running))
+
+
+def test_questions_are_answered_as_the_task_answers_them(
+    tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+) -> None:
+    contexts = ["the film is good and the plot is boring " * count for count in (1, 5, 2, 1)]
+    questions = ["is it good", "it", "the plot is " * 20, "is it bad"]
+    answers_to = [("good",), ("plot",), (), ()]
+    examples = tuple(
+        Example(
+            question, context, "", Gold(answers=tuple(Answer(a, context.index(a)) for a in given), id="", article="")
+        )
+        for question, context, given in zip(questions, contexts, answers_to, strict=True)
+    )
+    splits = dict.fromkeys(("train", "select", "evaluate"), examples)
+    data = TaskData(
+        name="t", kind="questions", labels=(), metric="f1", splits=splits, origins={}, fingerprint="", sources={}
+    )
+    model = tiny_bert(model_class=BertForQuestionAnswering, labels=2, id2label={0: "start", 1: "end"})
+    with torch.no_grad():
+        model.qa_outputs.weight.mul_(200)
+    prepared = prepare(task_for(data), tiny_tokenizer, 24)
+    tune(model, prepared)
+    expected = prepared.decode(predict_logits(model, prepared, "evaluate"), "evaluate").tolist()
+    save(model, tiny_tokenizer, tmp_path / "model", card=CARD, max_length=24)
+    rows = [json.dumps({"question": q, "context": c.strip()}) for q, c in zip(questions, contexts, strict=True)]
+    path = written(tmp_path, "q.jsonl", "\n".join(rows))
+    running = Running(threads=1, batch_size=3)
+    predict(PredictConfig(model=tmp_path, reading=Reading(file=path), out=tmp_path / "o.jsonl", running=running))
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [row["answer"] for row in found] == expected
+    for row, context in zip(found, contexts, strict=True):
+        assert 0 <= row["score"] <= 1
+        assert row["start"] is None if row["answer"] == "" else context[row["start"] : row["end"]] == row["answer"]
+    # Every question has an answer where the model was not trained to find none.
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "no_answer_threshold"}))
+    out = tmp_path / "o.csv"
+    predict(PredictConfig(model=tmp_path, reading=Reading(file=tmp_path / "q.jsonl"), out=out, running=running))
+    lines = [line.split(",") for line in out.read_text().splitlines()]
+    assert lines[0] == ["line", "id", "answer", "start", "end", "score"]
+    assert all(line[2] for line in lines[1:])
+    with pytest.raises(UserError, match="line 1 has a question without a context"):
+        predict(PredictConfig(model=tmp_path, text=("is it good",), running=running))
