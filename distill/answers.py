@@ -60,7 +60,14 @@ def _all_answers(
         return first
     prepared = teacher.prepared
     rest = [
-        other_answers(other, prepared.task.data, examples, max_length=prepared.max_length, precision=precision)
+        other_answers(
+            other,
+            prepared.task.data,
+            examples,
+            tokenizer=prepared.tokenizer,
+            max_length=prepared.max_length,
+            precision=precision,
+        )
         for other in others
     ]
     return np.stack([first, *rest], axis=1)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
 from common.families import max_length as longest
@@ -104,11 +105,26 @@ def check_others(sources: Sequence[str], data: TaskData, *, max_length: int, pre
 
 
 def other_answers(
-    source: str, data: TaskData, examples: Sequence[Example], *, max_length: int, precision: str
+    source: str,
+    data: TaskData,
+    examples: Sequence[Example],
+    *,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    precision: str,
 ) -> np.ndarray:
-    """(n, outputs): the logits of a further teacher, by its own tokenizer, its labels in the data's order."""
+    """(n, outputs): the logits of a further teacher, by its own tokenizer, its labels in the data's order.
+
+    Raises:
+        UserError: a task whose logits are one row a piece, and other pieces than those of `tokenizer`.
+    """
     task = task_for(data)
     loaded = load_for_task(source, task, seed=0)
+    if task.per_position and loaded.tokenizer.get_vocab() != tokenizer.get_vocab():
+        raise UserError(
+            f"--more-teachers {source} has other pieces than --teacher, and {task.kind} are learned piece by piece: "
+            "give teachers with the same tokenizer"
+        )
     limit = min(max_length, longest(loaded.model.config))
     encoded = task.encode(examples, loaded.tokenizer, limit)
     prepared = Prepared(task=task, tokenizer=loaded.tokenizer, splits={"asked": encoded}, max_length=limit)

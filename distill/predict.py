@@ -15,6 +15,8 @@ from common.hardware import usable_cores
 from common.progress import Progress, say, say_on_stderr
 from common.words import counted
 from distill.predict_answers import Answering
+from distill.predict_choices import ChoiceRows
+from distill.predict_fields import Rows
 from distill.predict_heads import head_for
 from distill.predict_input import read_texts, source_name
 from distill.predict_lines import Faults, count_lines, open_lines
@@ -70,6 +72,8 @@ class PredictConfig:
     """One text, in quotes. - is standard input, which is also read where neither a text nor --file is given."""
     pair: str = ""
     """The second text, for a model of pairs; the context, for one that answers questions."""
+    choices: tuple[str, ...] = ()
+    """The choices, each in quotes, for a model of multiple choice; files have columns as --task of other commands."""
     reading: Reading = field(default_factory=Reading)
     out: Path | None = None
     """New file for the predictions, .jsonl or .csv; standard output if not given."""
@@ -85,6 +89,8 @@ class PredictConfig:
             raise UserError(f"{len(self.text)} texts were given: put one in quotes, or several into a file (--file)")
         if self.pair and not self.single:
             raise UserError("--pair is the second of two texts: give the first one before it")
+        if self.choices and (not self.single or self.pair or len(self.choices) < 2):
+            raise UserError("--choices are two or more that may go with one text, which has no --pair: give that text")
         if self.out is not None:
             check_out(self.out)
 
@@ -122,7 +128,9 @@ def predict(config: PredictConfig) -> None:
     running = config.running
     model = load_model(config.model, threads=running.threads or usable_cores(), precision=running.precision)
     head = head_for(model.config, config.answering, str(config.model))
-    predictor = Predictor(model, max_length=running.max_length, batch_size=running.batch_size, windows=head.windows)
+    if config.choices and head.rows != "choices":
+        raise UserError(f"--choices are for models of multiple choice; {config.model} holds none: leave them out")
+    predictor = Predictor(model, max_length=running.max_length, batch_size=running.batch_size, rows=head.rows)
     with open_output(config.out, head) as write:
 
         def answer(texts: list[Text]) -> None:
@@ -131,9 +139,9 @@ def predict(config: PredictConfig) -> None:
         if config.single:
             answer([_single(config)])
         else:
-            _stream(config, answer, model.words)
+            _stream(config, answer, model.words, ChoiceRows if head.rows == "choices" else Rows)
     if predictor.cut:
-        what = counted(predictor.cut, "question" if head.windows else "text")
+        what = counted(predictor.cut, "question" if head.rows == "windows" else "text")
         say(f"{what} longer than {predictor.most} pieces, cut there")
 
 
@@ -141,10 +149,10 @@ def _single(config: PredictConfig) -> Text:
     text = config.text[0].strip()
     if not text:
         raise UserError("the text is empty")
-    return Text(1, text, config.pair.strip() or None)
+    return Text(1, text, config.pair.strip() or None, choices=tuple(choice.strip() for choice in config.choices))
 
 
-def _stream(config: PredictConfig, answer: Callable[[list[Text]], None], words: str) -> None:
+def _stream(config: PredictConfig, answer: Callable[[list[Text]], None], words: str, rows: type[Rows]) -> None:
     """Answer all texts of a file or of standard input, and say at the end how many, how fast, and what was left out."""
     path = config.path
     faults, oddities = Faults(source_name(path), strict=config.strict), Oddities()
@@ -152,7 +160,7 @@ def _stream(config: PredictConfig, answer: Callable[[list[Text]], None], words: 
     # Where answers appear on the terminal, they are the progress.
     shown = config.out is not None or not sys.stdout.isatty()
     with open_lines(path, faults) as lines:
-        texts = read_texts(lines, path, config.reading, faults, oddities)
+        texts = read_texts(lines, path, config.reading, faults, oddities, rows)
         parts = chunks(texts, CHUNK, lines.idle)
         for chunk in _with_progress(parts, count_lines(path)) if shown else parts:
             answer(chunk)

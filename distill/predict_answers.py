@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from tokenizers import Encoding
@@ -38,9 +38,10 @@ class Answering:
 class Head(ABC):
     """Turns outputs into answers: JSON values by name, the same names for every text."""
 
-    windows: ClassVar[bool] = False
-    """Texts are questions about their pairs, long pairs are read in several windows: a text's outputs are those of its
-    encoding and of the `overflowing` ones of that, (windows, ...).
+    rows: ClassVar[Literal["texts", "windows", "choices"]] = "texts"
+    """What a model reads at once. With "windows" texts are questions about their pairs, and long pairs are read in
+    several of them; with "choices" each is read with the text. A text's outputs are then those of all of its rows,
+    (rows, ...).
     """
 
     def __init__(self, labels: Sequence[str], options: Answering, config: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from common.errors import UserError
 from distill.predict_lines import BadLineError, Faults, checked
@@ -22,6 +22,9 @@ ID_NAMES = ("id", "idx", "guid", "uid")
 
 class Rows:
     """Turns records with named fields into texts, once the columns are known."""
+
+    nested: ClassVar[bool] = False
+    """Columns may hold lists and objects."""
 
     def __init__(self, path: Path, reading: Reading, faults: Faults, oddities: Oddities) -> None:
         self.path, self.faults = path, faults
@@ -48,7 +51,7 @@ class Rows:
         try:
             values = load()
             pair = None if self._pair is None else self._field(values, self._pair, line)
-            name = "" if self._id is None else checked(_shown(values.get(self._id)), f"column {self._id!r}")
+            name = "" if self._id is None else checked(shown(values.get(self._id)), f"column {self._id!r}")
             yield Text(line, self._field(values, self._text, line), pair, name or None)
         except BadLineError as error:
             self.faults.add(line, str(error))
@@ -59,10 +62,10 @@ class Rows:
         value = values[name]
         if isinstance(value, list | dict):
             raise BadLineError(f"has a list or an object in column {name!r}, where text was expected")
-        return cleaned(_shown(value), line, f"column {name!r}", self.faults, self._oddities)
+        return cleaned(shown(value), line, f"column {name!r}", self.faults, self._oddities)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A field as text; null is empty."""
     if value is None:
         return ""
@@ -82,8 +85,8 @@ def objects(sample: list[tuple[int, str]], rest: Iterator[tuple[int, str]], kind
             "expected. --format txt takes one text a line"
         )
     values = [json.loads(line) for _, line in numbered]
-    names = list(dict.fromkeys(name for value in values for name in value if _plain_field(value[name])))
-    records = [[_shown(value.get(name)) for name in names] for value in values]
+    names = list(dict.fromkeys(name for value in values for name in value if rows.nested or _plain_field(value[name])))
+    records = [[shown(value.get(name)) for name in names] for value in values]
     rows.settle(_table(rows.path, records, names))
     for number, line in itertools.chain(sample, rest):
         if line.strip():

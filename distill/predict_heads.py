@@ -5,6 +5,7 @@ from typing import Any
 
 from common.errors import UserError
 from distill.predict_answers import Answering, Head
+from distill.predict_choices import Choice
 from distill.predict_sequence import MultiLabel, Regression, SingleLabel
 from distill.predict_spans import SpanAnswers
 
@@ -14,6 +15,7 @@ HEADS: dict[str, type[Head]] = {
     f"{SEQUENCE}: multi_label_classification": MultiLabel,
     f"{SEQUENCE}: regression": Regression,
     "ForQuestionAnswering": SpanAnswers,
+    "ForMultipleChoice": Choice,
 }
 """The end of a model's class name, with its problem_type where the class has several."""
 

@@ -15,8 +15,15 @@ SAMPLE = 1000
 """Lines by which columns and separators are found."""
 
 
-def read_texts(lines: Lines, path: Path | None, reading: Reading, faults: Faults, oddities: Oddities) -> Iterator[Text]:
-    """Every text in its order; bad lines become faults.
+def read_texts(
+    lines: Lines,
+    path: Path | None,
+    reading: Reading,
+    faults: Faults,
+    oddities: Oddities,
+    rows: type[Rows] = Rows,
+) -> Iterator[Text]:
+    """Every text in its order; bad lines become faults. `rows` reads records.
 
     Raises:
         UserError: it is not clear which column is the text, or one that was named does not exist; a bad line, where
@@ -38,7 +45,7 @@ def read_texts(lines: Lines, path: Path | None, reading: Reading, faults: Faults
         return
     sample = _sample(numbered, short=path is None and kind == "jsonl")
     read = objects if kind == "jsonl" else separated
-    yield from read(sample, numbered, kind, Rows(Path(faults.source), reading, faults, oddities))
+    yield from read(sample, numbered, kind, rows(Path(faults.source), reading, faults, oddities))
 
 
 def _sample(numbered: Iterator[tuple[int, str]], *, short: bool) -> list[tuple[int, str]]:

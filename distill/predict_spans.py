@@ -1,7 +1,7 @@
 """Answers of models that find them in a context: the text is the question, its pair the context."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from tokenizers import Encoding
@@ -18,7 +18,7 @@ THRESHOLD = "no_answer_threshold"
 class SpanAnswers(Head):
     """The stretch of the context with the highest score of start and end, over all windows of the context."""
 
-    windows: ClassVar[bool] = True
+    rows: ClassVar[Literal["texts", "windows", "choices"]] = "windows"
 
     def answers(
         self, texts: Sequence[Text], encodings: Sequence[Encoding], outputs: Sequence[Outputs]

@@ -20,6 +20,8 @@ class Text:
     text: str
     pair: str | None = None
     id: str | None = None
+    choices: tuple[str, ...] = ()
+    """Of which a model of multiple choice takes one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,21 +18,22 @@ BATCH_PIECES = 4096
 class Predictor:
     """A model with its tokenizer set up; counts the texts that it cut."""
 
-    def __init__(self, model: Model, *, max_length: int | None, batch_size: int, windows: bool = False) -> None:
+    def __init__(self, model: Model, *, max_length: int | None, batch_size: int, rows: str = "texts") -> None:
         """`max_length` is in pieces, None for the model's own; `batch_size` is in texts.
 
-        With `windows` texts are questions, and only their pairs are cut, into as many parts as it takes.
+        `rows` is what the model reads at once, see `Head.rows`. Of windows only the pairs are cut, into as many parts
+        as it takes.
 
         Raises:
             UserError: the model takes fewer pieces.
         """
         if max_length is not None and max_length > model.most:
             raise UserError(f"--max-length {max_length}: this model takes {model.most} pieces at most")
-        self._model, self._batch_size, self._windows = model, batch_size, windows
+        self._model, self._batch_size, self._rows = model, batch_size, rows
         self.max_length = self.most = max_length or model.max_length
         self.cut = 0
         model.tokenizer.no_padding()
-        if not windows:
+        if rows != "windows":
             model.tokenizer.enable_truncation(self.max_length, strategy="longest_first")
             return
         room = self.max_length - model.tokenizer.num_special_tokens_to_add(is_pair=True)
@@ -40,13 +41,29 @@ class Predictor:
         self.most = room - 2 * self._stride
 
     def __call__(self, texts: Sequence[Text]) -> tuple[list[Encoding], list[Outputs]]:
-        """The pieces and the outputs of each text, in order; of windows the outputs of all of a text's, stacked."""
-        encodings = self._questions(texts) if self._windows else self._texts(texts)
-        if not self._windows:
+        """The pieces and the outputs of each text, in order; of several rows a text the outputs of all, stacked."""
+        if self._rows == "texts":
+            encodings = self._texts(texts)
             return encodings, self._outputs(encodings)
-        parts = [[encoding, *encoding.overflowing] for encoding in encodings]
-        outputs = iter(self._outputs([window for part in parts for window in part]))
-        return encodings, [_joined([next(outputs) for _ in part]) for part in parts]
+        if self._rows == "choices":
+            parts = self._choices(texts)
+        else:
+            parts = [[encoding, *encoding.overflowing] for encoding in self._questions(texts)]
+        outputs = iter(self._outputs([row for part in parts for row in part]))
+        return [part[0] for part in parts], [_joined([next(outputs) for _ in part]) for part in parts]
+
+    def _choices(self, texts: Sequence[Text]) -> list[list[Encoding]]:
+        for text in texts:
+            if not text.choices:
+                raise UserError(
+                    f"line {text.line} has no choices: this model takes one of several, given with --choices, or in "
+                    "columns of a csv, tsv or jsonl file"
+                )
+        pairs = [(text.text, choice) for text in texts for choice in text.choices]
+        rows = iter(self._model.tokenizer.encode_batch(pairs))
+        parts = [[next(rows) for _ in text.choices] for text in texts]
+        self.cut += sum(any(encoding.overflowing for encoding in part) for part in parts)
+        return parts
 
     def _texts(self, texts: Sequence[Text]) -> list[Encoding]:
         inputs = [text.text if text.pair is None else (text.text, text.pair) for text in texts]

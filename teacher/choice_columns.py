@@ -27,7 +27,8 @@ class Roles:
     question: str | None
     choices: tuple[str, ...]
     """One with a list, or one each."""
-    right: str
+    right: str | None
+    """None in a table without answers."""
 
 
 def matches(file: Path) -> bool:
@@ -69,7 +70,13 @@ def _choice_columns(names: Sequence[str], lists: Sequence[str]) -> tuple[str, ..
     return next((tuple(sorted(group)) for group in groups.values() if len(group) > 1), ())
 
 
-def find_roles(table: Table, asked: Asked) -> Roles:
+def find_roles(table: Table, asked: Asked, *, answers: bool = True) -> Roles:
+    """Which column is what.
+
+    Raises:
+        UserError: a column that was named is not there; or one of the roles has none, that of the right answer only if
+            there are to be `answers`.
+    """
     names = names_of(table)
     for name in asked.names():
         if name not in names:
@@ -79,10 +86,11 @@ def find_roles(table: Table, asked: Asked) -> Roles:
     context = asked.text or _named([name for name in names if name != asked.pair], CONTEXTS)
     question = asked.pair or _named([name for name in names if name != context], QUESTIONS)
     right = asked.label or _named(names, RIGHT)
-    if not choices or right is None or (context is None and question is None):
+    if not choices or (answers and right is None) or (context is None and question is None):
         raise UserError(
-            f"{table.path}: a context or question, choices and the right one were expected in the columns; found "
-            f"{', '.join(names)}. Choose with --text-column, --pair-column and --label-column"
+            f"{table.path}: a context or question{', choices and the right one' if answers else ' and choices'} were "
+            f"expected in the columns; found {', '.join(names)}. Choose with --text-column, --pair-column"
+            f"{' and --label-column' if answers else ''}"
         )
     return Roles(context=context, question=question, choices=choices, right=right)
 

@@ -1,29 +1,19 @@
 """Tables of multiple choice to rows: a context, perhaps a question, several choices, and which of them is right."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from common.errors import UserError, unknown_name
 from common.words import counted
 from teacher.choice_columns import Roles, find_roles, names_of
+from teacher.choice_rows import Given, given_in
 from teacher.columns import Asked
-from teacher.decoding import Oddities, clean
+from teacher.decoding import Oddities
 from teacher.raw import RawTask, Row
 from teacher.readers import Table, read_table
 
 KIND = "choices"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Choices:
-    """The choices of one row."""
-
-    texts: tuple[str, ...]
-    names: tuple[str, ...]
-    """What they are called, as in "A"; empty where nothing says that."""
 
 
 def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
@@ -38,6 +28,7 @@ def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
     oddities = Oddities()
     tables = {part: read_table(file, oddities) for part, file in files.items()}
     roles = find_roles(tables["train"], asked)
+    right = str(roles.right)
     raw = RawTask(
         name=name,
         parts={},
@@ -45,15 +36,15 @@ def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
         sources={table.path.name: table.sha256 for table in tables.values()},
         kind=KIND,
         metric="accuracy",
-        label_column=roles.right,
+        label_column=right,
         group=lambda row: row.text,
         key=lambda row: (row.text, row.detail),
     )
-    base = _base(_cells(tables["train"], roles.right), tables["train"], roles)
+    base = _base(_cells(tables["train"], right), tables["train"], roles)
     if base:
-        raw.notes.append(f"{roles.right} counts choices from 1")
+        raw.notes.append(f"{right} counts choices from 1")
     for part, table in tables.items():
-        if part != "train" and not any(_cells(table, roles.right)):
+        if part != "train" and not any(_cells(table, right)):
             raw.notes.append(f"{table.path.name} has no answers, so it is not used")
             continue
         raw.parts[part] = [_row(table, index, roles, base, oddities) for index in _rows(table)]
@@ -85,75 +76,36 @@ def _cells(table: Table, name: str) -> list[str]:
 
 
 def _row(table: Table, index: int, roles: Roles, base: int, oddities: Oddities) -> Row:
-    """The context, or the question where there is none, and as detail every choice, behind the question if both are."""
+    """The context, or the question where there is none; its detail are the choices."""
     where = table.where(index)
-    given = _choices(table, index, roles)
-    context, question = (
-        clean(_cell(table, index, name), where, oddities) if name is not None else ""
-        for name in (roles.context, roles.question)
-    )
-    if not context:
-        context, question = question, ""
-    if not context:
-        raise UserError(f"{where} has neither a context nor a question: every row needs one")
-    texts = tuple(clean(f"{question} {text}", where, oddities) for text in given.texts)
-    place = _place(_cell(table, index, roles.right), given, base, where)
-    return Row(context, None, str(place + 1), table.path.name, table.lines[index], texts)
-
-
-def _choices(table: Table, index: int, roles: Roles) -> _Choices:
-    where = table.where(index)
-    if len(roles.choices) == 1:
-        found = _listed(_cell(table, index, roles.choices[0]), roles.choices[0], where)
-    else:
-        cells = [_cell(table, index, name) for name in roles.choices]
-        while cells and not cells[-1]:
-            cells.pop()
-        found = _Choices(texts=tuple(cells), names=())
-    if len(found.texts) < 2 or not all(text.strip() for text in found.texts):
-        raise UserError(f"{where}: two choices or more, none of them empty, were expected")
-    return found
-
-
-def _listed(cell: str, column: str, where: str) -> _Choices:
-    """A list of texts, a list of objects with "label" and "text", or an object of two such lists."""
-    try:
-        value: Any = json.loads(cell)
-    except ValueError:
-        value = None
-    if isinstance(value, dict) and isinstance(value.get("text"), list):
-        names = value["label"] if isinstance(value.get("label"), list) else [""] * len(value["text"])
-        value = [{"text": text, "label": name} for text, name in zip(value["text"], names, strict=False)]
-    if isinstance(value, list) and value and all(isinstance(entry, dict) and "text" in entry for entry in value):
-        return _Choices(
-            texts=tuple(str(entry["text"]) for entry in value),
-            names=tuple(str(entry.get("label", "")) for entry in value),
-        )
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise UserError(f"{where}: a list of texts was expected in {column!r}, found {cell[:60]!r}")
-    return _Choices(texts=tuple(value), names=())
+    given = given_in(partial(_cell, table, index), roles, where, oddities)
+    place = _place(_cell(table, index, str(roles.right)), given, base, where)
+    return Row(given.context, None, str(place + 1), table.path.name, table.lines[index], given.texts)
 
 
 def _base(answers: Sequence[str], table: Table, roles: Roles) -> int:
     """What the first choice is called where choices are numbered: 0 or 1."""
     if not all(answer.isdecimal() for answer in answers) or any(int(answer) == 0 for answer in answers):
         return 0
-    sizes = (len(_choices(table, index, roles).texts) for index in _rows(table))
+    quiet = Oddities()
+    sizes = (
+        len(given_in(partial(_cell, table, index), roles, table.where(index), quiet).own) for index in _rows(table)
+    )
     return int(any(int(answer) == size for answer, size in zip(answers, sizes, strict=True)))
 
 
-def _place(answer: str, given: _Choices, base: int, where: str) -> int:
+def _place(answer: str, given: Given, base: int, where: str) -> int:
     """Which choice is right, from 0."""
-    letters = {chr(ord("A") + place): place for place in range(len(given.texts))}
+    letters = {chr(ord("A") + place): place for place in range(len(given.own))}
     if answer in given.names:
         return given.names.index(answer)
-    if answer.isdecimal() and 0 <= int(answer) - base < len(given.texts):
+    if answer.isdecimal() and 0 <= int(answer) - base < len(given.own):
         return int(answer) - base
     if answer.upper() in letters:
         return letters[answer.upper()]
-    if given.texts.count(answer) == 1:
-        return given.texts.index(answer)
+    if given.own.count(answer) == 1:
+        return given.own.index(answer)
     raise UserError(
-        f"{where}: the answer {answer[:60]!r} is none of the {len(given.texts)} choices: a number from {base}, a "
+        f"{where}: the answer {answer[:60]!r} is none of the {len(given.own)} choices: a number from {base}, a "
         "letter or the text of a choice was expected"
     )

@@ -1,15 +1,18 @@
 """From questions and from choices in files to compared students, by the real command."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
-from e2e.conftest import quick
+from e2e.conftest import ROOT, quick
 from transformers import AutoModelForMultipleChoice, AutoModelForQuestionAnswering
 
 from common.artifact import load
 from common.command import run_command
 from distill.config import RunConfig
+from distill.predict import PredictConfig, predict
 from distill.run import main
 from reports.record import Record
 
@@ -57,7 +60,16 @@ def _run(tmp_path: Path, task: Path, encoder: Path, *more: str) -> tuple[Path, R
     return folder, Record.load(folder / "record.json")
 
 
-def test_students_of_a_model_that_answers_questions_answer_them(tmp_path: Path, questions: Path, encoder: Path) -> None:
+def _readme_example(model: Path, word: str) -> list[str]:
+    """The options of README's prediction with a model of that task, which is `model` here."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(rf"^python -m distill\.predict (--model runs/{word}.*)$", text, flags=re.MULTILINE)
+    return ["--model", str(model), *shlex.split(line)[2:], "--threads", "1"]
+
+
+def test_students_of_a_model_that_answers_questions_answer_them(
+    tmp_path: Path, questions: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, record = _run(tmp_path, questions, encoder, "--max-length", "24", "--stride", "6")
     assert (record.task.kind, record.task.metric, record.task.labels) == ("questions", "f1", ())
     assert record.task.majority == 0.5
@@ -72,11 +84,16 @@ def test_students_of_a_model_that_answers_questions_answer_them(tmp_path: Path, 
         assert set(quality.metrics) >= {"f1", "exact_match", "has_answer_f1", "no_answer_f1"}
         assert quality.n == record.task.rows["evaluate"]
         assert quality.mcnemar_p is not None and quality.against_teacher is not None
+    assert run_command(predict, PredictConfig, arguments=_readme_example(folder / "tiny", "squad")) == 0
+    answer = json.loads(re.findall(r"^{.*}$", capsys.readouterr().out, flags=re.MULTILINE)[-1])
+    assert answer.keys() == {"line", "answer", "start", "end", "score"}
     page = (tmp_path / "reports" / f"{folder.name}.html").read_text(encoding="utf-8")
     assert "exact match" in page
 
 
-def test_students_of_a_model_that_chooses_choose(tmp_path: Path, choices: Path, encoder: Path) -> None:
+def test_students_of_a_model_that_chooses_choose(
+    tmp_path: Path, choices: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, record = _run(tmp_path, choices, encoder)
     assert (record.task.kind, record.task.metric) == ("choices", "accuracy")
     teacher = record.model("teacher").quality
@@ -86,6 +103,9 @@ def test_students_of_a_model_that_chooses_choose(tmp_path: Path, choices: Path, 
         model = AutoModelForMultipleChoice.from_pretrained(where)
         assert type(load(where)[0]) is type(model)
         assert record.model(name).layer_distances
+    assert run_command(predict, PredictConfig, arguments=_readme_example(folder / "tiny", "swag")) == 0
+    answer = json.loads(re.findall(r"^{.*}$", capsys.readouterr().out, flags=re.MULTILINE)[-1])
+    assert answer["answer"] == ["It creaks.", "It sings."][answer["choice"]]
 
 
 def test_windows_are_for_questions(

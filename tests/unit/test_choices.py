@@ -129,7 +129,7 @@ def test_questions_about_one_context_stay_together_and_are_not_repeats(tmp_path:
         ({"answer": "E"}, ":13: the answer 'E' is none of the 2 choices"),
         ({"choices": ["x"]}, ":13: two choices or more"),
         ({"choices": ["x", 3]}, ":13: a list of texts was expected"),
-        ({"context": ""}, ":13 has neither a context nor a question"),
+        ({"context": ""}, ":13: neither a context nor a question"),
     ],
 )
 def test_faults_are_told_by_line(tmp_path: Path, row: dict, message: str) -> None:

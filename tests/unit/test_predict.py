@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import BertForQuestionAnswering, BertTokenizerFast, PreTrainedModel
+from transformers import BertForMultipleChoice, BertForQuestionAnswering, BertTokenizerFast, PreTrainedModel
 
 from common.artifact import save
 from common.card import CardText
@@ -387,3 +387,61 @@ def test_questions_are_answered_as_the_task_answers_them(
     assert all(line[2] for line in lines[1:])
     with pytest.raises(UserError, match="line 1 has a question without a context"):
         predict(PredictConfig(model=tmp_path, text=("is it good",), running=running))
+
+
+def test_choices_are_made_as_the_task_makes_them(
+    tiny_bert: Callable[..., PreTrainedModel],
+    tiny_tokenizer: BertTokenizerFast,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        ("the film is", ("good", "bad and boring", "great")),
+        ("the plot", ("of music", "it")),
+        ("an actor " * 20, ("a", "is")),
+    ]
+    examples = tuple(Example(text.strip(), None, 0, choices) for text, choices in rows)
+    splits = dict.fromkeys(("train", "select", "evaluate"), examples)
+    data = TaskData(
+        name="t",
+        kind="choices",
+        labels=("1", "2", "3"),
+        metric="accuracy",
+        splits=splits,
+        origins={},
+        fingerprint="",
+        sources={},
+    )
+    model = tiny_bert(model_class=BertForMultipleChoice, labels=1, id2label={0: "score"})
+    with torch.no_grad():
+        model.classifier.weight.mul_(200)
+    prepared = prepare(task_for(data), tiny_tokenizer, 16)
+    expected = prepared.decode(predict_logits(model, prepared, "evaluate"), "evaluate").tolist()
+    save(model, tiny_tokenizer, tmp_path / "model", card=CARD, max_length=16)
+    lines = [json.dumps({"id": text[:3], "context": text, "choices": choices}) for text, choices in rows]
+    path = written(tmp_path, "c.jsonl", "\n".join([*lines, json.dumps({"context": "x", "choices": ["one"]})]))
+    running = Running(threads=1, batch_size=2)
+    predict(PredictConfig(model=tmp_path, reading=Reading(file=path), out=tmp_path / "o.jsonl", running=running))
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [row["choice"] for row in found] == expected
+    assert [row["id"] for row in found] == ["the", "the", "an"]
+    for row, (_, choices) in zip(found, rows, strict=True):
+        assert row["answer"] == choices[row["choice"]]
+        assert len(row["probabilities"]) == len(choices)
+        assert sum(row["probabilities"]) == pytest.approx(1, abs=1e-5)
+    said = capsys.readouterr().out
+    assert f"{path}:4 has a fault: two choices or more" in said
+    assert "1 text longer than 16 pieces" in said
+    table = written(tmp_path, "c.csv", "context,choice1,choice2\nthe plot,of music,it\n")
+    predict(PredictConfig(model=tmp_path, reading=Reading(file=table), out=tmp_path / "o.csv", running=running))
+    assert (tmp_path / "o.csv").read_text().splitlines()[1].startswith(f"2,,{expected[1]},")
+    out = tmp_path / "one.jsonl"
+    predict(PredictConfig(model=tmp_path, text=("the plot",), choices=("of music", "it"), out=out, running=running))
+    assert json.loads(out.read_text())["probabilities"] == pytest.approx(found[1]["probabilities"], abs=1e-5)
+    with pytest.raises(UserError, match="line 1 has no choices"):
+        predict(PredictConfig(model=tmp_path, text=("the plot",), running=running))
+    save(tiny_bert(problem_type="single_label_classification"), tiny_tokenizer, tmp_path / "other", card=CARD)
+    with pytest.raises(UserError, match="--choices are for models of multiple choice"):
+        predict(PredictConfig(model=tmp_path / "other", text=("the plot",), choices=("a", "b"), running=running))
+    with pytest.raises(UserError, match="--choices are two or more"):
+        PredictConfig(model=tmp_path, text=("the plot",), choices=("one",))

@@ -13,6 +13,7 @@ from torch.nn import functional
 from transformers import BertForQuestionAnswering, BertTokenizerFast
 
 from common.errors import UserError
+from distill.committee import other_answers
 from distill.soft import FORMS
 from teacher.answer_scores import answer_scores, normalised, word_f1
 from teacher.data import Example, TaskData, load_task
@@ -21,6 +22,7 @@ from teacher.questions import Answer, Gold
 from teacher.spans import best_rows, best_spans, best_threshold
 from teacher.tasks import task_for
 from teacher.tasks.questions import IGNORED, THRESHOLD, EncodedQuestions, Questions
+from teacher.tokenizer import train_wordpiece
 
 
 def _example(question: str, context: str, *answers: str) -> Example:
@@ -327,3 +329,19 @@ def test_answers_are_the_same_alone_and_in_company(tiny_bert, tiny_tokenizer: Be
     for index, example in enumerate(examples):
         alone = dataclasses.replace(prepared, splits={"one": task.encode([example], tiny_tokenizer, 24)})
         assert alone.decode(predict_logits(model, alone, "one"), "one").tolist() == [together[index]]
+
+
+def test_a_further_teacher_with_other_pieces_is_refused(
+    tmp_path: Path, tiny_bert, tiny_tokenizer: BertTokenizerFast
+) -> None:
+    task = _task(*[_example(f"it {n}", "the film is good", "good") for n in range(3)])
+    model = tiny_bert(model_class=BertForQuestionAnswering, labels=2, id2label={0: "start", 1: "end"})
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    examples = task.data.splits["train"]
+    settings = {"max_length": 24, "precision": "fp32"}
+    answers = other_answers(str(tmp_path), task.data, examples, tokenizer=tiny_tokenizer, **settings)
+    assert answers.shape[::2] == (3, 2)
+    other = train_wordpiece(["good film it is"], vocabulary=30)
+    with pytest.raises(UserError, match="has other pieces than --teacher, and questions are learned piece by piece"):
+        other_answers(str(tmp_path), task.data, examples, tokenizer=other, **settings)
