@@ -18,6 +18,9 @@ class CompressOptions:
     prune: float | None = None
     """Share that goes, 0 to 1, of what --prune-target names: whole heads, feed-forward units, channels or layers leave
     the model. None: nothing is pruned."""
+    trim_vocabulary: bool = False
+    """Keep the pieces that the task's training and selection texts need, and letters for all others; first of all
+    steps."""
     prune_target: Literal["parameters", "flops", "latency"] = "parameters"
     """What --prune is a share of: parameters without the look-up tables, FLOPs of a text of 128 pieces, or measured
     milliseconds in torch at batch 1, 16 pieces, one thread."""
@@ -76,7 +79,7 @@ class CompressOptions:
     @property
     def anything(self) -> bool:
         """Whether there is something to do."""
-        return self.prune is not None or self.exported
+        return self.prune is not None or self.trim_vocabulary or self.exported
 
     @property
     def exported(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from distill.compress_chain import Step
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
+from distill.compress_trim import Trimming
 from distill.recovery import Training
 from distill.transfer_sets import key_of, stored_logits, weights_digest
 from teacher.prepare import predict_logits, prepare
@@ -77,6 +78,12 @@ def _pruning(options: CompressOptions, work: Work) -> Step | None:
     )
 
 
+def _trimming(options: CompressOptions, work: Work) -> Step | None:
+    if not options.trim_vocabulary:
+        return None
+    return Step(name="trim", title="vocabulary trimmed", apply=Trimming(task=work.task, max_length=work.max_length))
+
+
 def _exporting(options: CompressOptions, work: Work) -> Step | None:
     if not options.exported:
         return None
@@ -95,6 +102,7 @@ def _quantising(options: CompressOptions, work: Work) -> Step | None:
 
 
 STEPS: Mapping[str, Callable[[CompressOptions, Work], Step | None]] = {
+    "trim": _trimming,
     "prune": _pruning,
     "onnx": _exporting,
     "int8": _quantising,

@@ -1,0 +1,117 @@
+"""Vocabulary trimming: a model with the pieces that its task's texts need, and letters for all others.
+
+Of a multilingual model the table of pieces is most of the model, and a task needs a small part of it (Abdaoui et al.
+2020, arXiv 2010.05609). Texts that were looked at are cut and answered as before, bit for bit; others too, but where a
+piece that they had is gone they are cut into smaller ones.
+"""
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from common.errors import UserError
+from common.families import FAMILIES
+from common.pooled import plain_type
+from students.kept_pieces import kept_pieces
+from students.trimmed_tokenizer import trimmed_tokenizer
+
+ID_NAMES = (
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "cls_token_id",
+    "sep_token_id",
+    "mask_token_id",
+    "unk_token_id",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trimmed:
+    """A model with fewer pieces."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    rows: list[int]
+    """The old id of each row that is left, rising."""
+    rows_before: int
+    bytes_saved: int
+    """Of weights in memory."""
+
+    @property
+    def rows_after(self) -> int:
+        return len(self.rows)
+
+
+def trim_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Trimmed:
+    """A copy of the model and its tokenizer with the pieces that `texts` need.
+
+    Specials stay, and so does what is needed to write every letter that the vocabulary has.
+
+    Raises:
+        UserError: a tokenizer that is not a fast one or of an unknown kind, or ids that a family does not let change.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise UserError(
+            f"a {type(tokenizer).__name__} cannot be trimmed: a tokenizer with a tokenizer.json was expected"
+        )
+    kept = kept_pieces(backend, json.loads(backend.to_str()), texts)
+    smaller, rows = trimmed_tokenizer(tokenizer, kept)
+    _check_padding(model, tokenizer, smaller)
+    before = model.get_memory_footprint()
+    table = cast(nn.Embedding, model.get_input_embeddings())
+    cut = _with_rows(model, rows)
+    for name in ID_NAMES:
+        old = getattr(model.config, name, None)
+        if old in rows:
+            setattr(cut.config, name, rows.index(old))
+    if table.padding_idx is not None:
+        cast(nn.Embedding, cut.get_input_embeddings()).padding_idx = rows.index(table.padding_idx)
+    return Trimmed(
+        model=cut.eval(),
+        tokenizer=smaller,
+        rows=rows,
+        rows_before=table.num_embeddings,
+        bytes_saved=before - cut.get_memory_footprint(),
+    )
+
+
+def pieces_per_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> float:
+    """Pieces of the texts over their words, which are runs of characters between spaces; 0 without any word."""
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    pieces = sum(len(entry.ids) for entry in backend.encode_batch_fast(list(texts), add_special_tokens=False))
+    return pieces / max(1, sum(len(text.split()) for text in texts))
+
+
+def _check_padding(model: PreTrainedModel, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> None:
+    """Positions of RoBERTa and its kin count from the padding's id on."""
+    family = FAMILIES.get(plain_type(model.config))
+    if family is not None and family.offset and old.pad_token_id != new.pad_token_id:
+        raise UserError(
+            f"the padding of this {family.title} has the id {old.pad_token_id}, behind pieces that go, and positions "
+            "count from there: it cannot be trimmed"
+        )
+
+
+@torch.no_grad()
+def _with_rows(model: PreTrainedModel, rows: Sequence[int]) -> PreTrainedModel:
+    """A copy with these rows of the table of pieces, and of what gives pieces as output."""
+    cut: Any = copy.deepcopy(model)
+    places, total = torch.tensor(rows), cut.get_input_embeddings().num_embeddings
+    output = cut.get_output_embeddings()
+    tables = [cut.get_input_embeddings().weight, *([] if output is None else output.parameters())]
+    tables += [value for name, value in cut.named_parameters() if name.endswith(("predictions.bias", "lm_head.bias"))]
+    # Tied ones are one.
+    for parameter in {parameter.data_ptr(): parameter for parameter in tables if parameter.shape[0] == total}.values():
+        parameter[: len(rows)] = parameter[places].clone()
+    cut.resize_token_embeddings(len(rows), mean_resizing=False)
+    return cast(PreTrainedModel, cut)
