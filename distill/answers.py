@@ -35,13 +35,20 @@ def teacher_logits(
     found = {}
     for name, key in keys.items():
         examples = read_examples(sets[name].folder) if name in sets else teacher.prepared.task.data.splits["train"]
+        rows = len(examples) if name in sets else len(teacher.prepared.splits["train"])
         found[name] = stored_logits(
             run / "teacher" / name,
-            len(examples),
-            key=key_of(key, weights, teacher.prepared.max_length, precision),
+            rows,
+            key=key_of(key, weights, teacher.prepared.max_length, precision, *_long(teacher)),
             compute=partial(_all_answers, teacher, others, outputs, examples, name=name, precision=precision),
         )
     return found
+
+
+def _long(teacher: Teacher) -> list[str | int | None]:
+    """How long texts are read, where they aren't simply cut."""
+    data = teacher.prepared.task.data
+    return [] if data.long == "truncate" else [data.long, data.stride]
 
 
 def _all_answers(

@@ -64,7 +64,7 @@ def run_job(job: Job, shared: Shared) -> None:
             description=_describe(job),
             teacher=shared.teacher_origin,
             task=task.data.name,
-            quality={f"{task.data.metric} (evaluate, n = {len(logits):,})": value},
+            quality={f"{task.data.metric} (evaluate, n = {len(prepared.splits['evaluate'].references):,})": value},
         ),
     )
     with new_folder(job.folder / "answers") as target:

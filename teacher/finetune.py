@@ -202,6 +202,8 @@ def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: i
         dataclasses.asdict(options),
         max_length,
         resolve_precision(precision),
+        *([] if task.data.stride is None else [task.data.stride]),
+        *([] if task.data.long == "truncate" else [task.data.long]),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -254,7 +256,12 @@ def main(config: FinetuneConfig) -> None:
     for line in describe(data):
         say(line)
     source = encoder_for(
-        config.model, config.out.parent / "teachers", corpus="pydocs", precision=config.precision, checkpoint_every=200
+        config.model,
+        config.out.parent / "teachers",
+        corpus="auto",
+        precision=config.precision,
+        checkpoint_every=200,
+        data=data,
     )
     teacher = ready_teacher(
         source,
@@ -269,7 +276,7 @@ def main(config: FinetuneConfig) -> None:
     if not ranks().is_main_process:
         return
     metrics = teacher.prepared.metrics(predict_logits(teacher.model, teacher.prepared, "evaluate"), "evaluate")
-    n = len(teacher.prepared.splits["evaluate"])
+    n = len(teacher.prepared.splits["evaluate"].references)
     say(
         f"evaluate ({data.origins['evaluate']}, n = {n:,}): "
         + ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

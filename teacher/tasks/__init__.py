@@ -3,12 +3,14 @@
 from common.errors import unknown_name
 from teacher.data import TaskData
 from teacher.tasks.base import Task
+from teacher.tasks.multilabel import MultiLabel
 from teacher.tasks.sequence import Classification, Regression
 from teacher.tasks.tags import Tags
 
 TASKS: dict[str, type[Task]] = {
     "classification": Classification,
     "regression": Regression,
+    "multilabel": MultiLabel,
     "tags": Tags,
 }
 
