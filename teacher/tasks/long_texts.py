@@ -60,15 +60,14 @@ def encode_long(
     parts = [[_ends(ids, room)] if long == "head+tail" else _windows(ids, room, share) for ids in bare]
     example = np.repeat(np.arange(len(parts)), [len(rows) for rows in parts])
     rows = [[*before, *ids, *after] for windows in parts for ids in windows]
-    common = {
-        "input_ids": [np.asarray(ids, dtype=np.int64) for ids in rows],
-        "token_types": [np.zeros(len(ids), dtype=np.int64) for ids in rows],
-        "labels": labels[example],
-        "max_length": max_length,
-    }
-    if long == "windows":
-        return EncodedWindows(**common, truncated=0, example=example)
-    return Encoded(**common, truncated=sum(len(ids) > room for ids in bare))
+    encoded = Encoded(
+        input_ids=[np.asarray(ids, dtype=np.int64) for ids in rows],
+        token_types=[np.zeros(len(ids), dtype=np.int64) for ids in rows],
+        labels=labels[example],
+        max_length=max_length,
+        truncated=0 if long == "windows" else sum(len(ids) > room for ids in bare),
+    )
+    return EncodedWindows(**vars(encoded), example=example) if long == "windows" else encoded
 
 
 def _frame(marked: Sequence[tuple[list[int], list[int]]]) -> tuple[list[int], list[int]]:

@@ -61,7 +61,7 @@ def test_a_file_of_probabilities_teaches_several_labels(tmp_path: Path, sets: Pa
     assert record.model("teacher").quality.value == 1.0
 
 
-def test_students_read_long_texts_in_windows(tmp_path: Path, encoder: Path) -> None:
+def test_students_read_long_texts_in_windows(tmp_path: Path, encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{'film music ' * (n % 4)}{('good', 'bad')[n % 2]} w{n}\t{n % 2}" for n in range(60)]
     path = tmp_path / "long.tsv"
     path.write_text("\n".join(["text\tlabel", *rows]), encoding="utf-8")
@@ -71,5 +71,6 @@ def test_students_read_long_texts_in_windows(tmp_path: Path, encoder: Path) -> N
     assert record.model("distil").quality.n == record.task.rows["evaluate"]
     answers = np.load(tmp_path / "runs" / "long-distil" / "distil" / "seed-0" / "answers" / "evaluate.npy")
     assert len(answers) > record.task.rows["evaluate"]
-    again = quick(tmp_path, path, encoder, "--student", "distil", "--long", "windows", "--augment", 2)
+    again = quick(tmp_path, path, encoder, "--student", "tiny", "--long", "windows", "--augment", 2)
     assert run_command(main, RunConfig, arguments=again) == 2
+    assert "--augment cannot be combined with --long windows" in capsys.readouterr().err

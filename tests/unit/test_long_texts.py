@@ -117,4 +117,4 @@ def test_chinese_is_cut_into_sentences_and_characters() -> None:
     tokenizer = train_wordpiece(CHINESE * 10, vocabulary=60)
     assert tokenizer.tokenize("房间很好") == ["房", "间", "很", "好"]
     words = worded([CHINESE[0]], tokenizer, 32)[0]
-    assert [words.text[word.start : word.end] for word in words.words] == list("房间太小其他的都一般")
+    assert [words.text[word.start : word.end] for word in words.words] == list("房间太小一般")
