@@ -39,10 +39,16 @@ def teacher_logits(
         found[name] = stored_logits(
             run / "teacher" / name,
             rows,
-            key=key_of(key, weights, teacher.prepared.max_length, precision),
+            key=key_of(key, weights, teacher.prepared.max_length, precision, *_long(teacher)),
             compute=partial(_all_answers, teacher, others, outputs, examples, name=name, precision=precision),
         )
     return found
+
+
+def _long(teacher: Teacher) -> list[str | int | None]:
+    """How long texts are read, where they aren't simply cut."""
+    data = teacher.prepared.task.data
+    return [] if data.long == "truncate" else [data.long, data.stride]
 
 
 def _all_answers(

@@ -143,7 +143,7 @@ def baseline_card(teacher: Teacher, teacher_answers: np.ndarray | None) -> Model
     say("fitting the TF-IDF baseline")
     predictions = tfidf_baseline(
         *_columns(train),
-        [example.label for example in train],
+        task.label_array(train) if task.kind == "multilabel" else [example.label for example in train],
         *_columns(evaluate),
         kind=task.kind,
         seed=0,

@@ -58,7 +58,7 @@ def main(config: RunConfig) -> None:
     data = config.data.load()
     # What cannot be done is said before a folder is made and minutes go into a teacher.
     reader = expected_reader(config)
-    notes = check_recipes(config, data.kind, expected_config(config.teacher), two=reader is not None)
+    notes = check_recipes(config, data.kind, expected_config(config.teacher, data), two=reader is not None)
     inputs = read_inputs(config, data)
     notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
     run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config)})
@@ -132,22 +132,22 @@ def shared_by_all(
     )
 
 
-def _encoder(config: RunConfig) -> str:
+def _encoder(config: RunConfig, data: TaskData) -> str:
     """The encoder that --teacher names, pretrained here first where that is asked for."""
-    text = config.distilling.text
     return encoder_for(
         config.teacher,
         config.runs / "teachers",
-        corpus="pydocs" if text in ("auto", "task") else text,
+        corpus=config.distilling.text,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
+        data=data,
     )
 
 
 def make_teacher(config: RunConfig, data: TaskData, outputs: TeacherOutputs | None) -> tuple[Teacher, str | None]:
     """The teacher for the task, and where its weights before fine-tuning are (None if it came fine-tuned)."""
     teachers = config.runs / "teachers"
-    source = _encoder(config)
+    source = _encoder(config, data)
     if outputs is not None:
         return stand_in(source, data, outputs, config.data.max_length), None
     task = task_for(data)

@@ -1,4 +1,4 @@
-"""English words that carry grammar rather than content: augmentation leaves them as they are."""
+"""English and Chinese words that carry grammar rather than content: augmentation leaves them as they are."""
 
 _GRAMMAR = """
 a an the this that these those i me my mine myself we us our ours ourselves you your yours yourself yourselves he
@@ -17,4 +17,10 @@ s t d ll m re ve don didn doesn isn aren wasn weren hasn haven hadn won wouldn s
 mightn cannot
 """
 
-STOP_WORDS = frozenset([*_GRAMMAR.split(), *_CLIPPED.split()])
+# Chinese is cut into characters.
+_CHINESE = """
+的 了 是 在 和 也 就 都 而 及 与 或 着 过 不 没 无 非 我 你 您 他 她 它 们 这 那 哪 谁 有 被 把
+从 对 于 为 以 之 其 吗 呢 吧 啊
+"""
+
+STOP_WORDS = frozenset([*_GRAMMAR.split(), *_CLIPPED.split(), *_CHINESE.split()])

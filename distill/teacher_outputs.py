@@ -79,7 +79,8 @@ def read_outputs(
     places = _text_places(table, data, text_column, pair_column)
     first = _first_row(table, data)
     labels = data.labels or tuple(str(name) for name in task_for(data).head()["id2label"].values())
-    numbers = _nested(table, labels) if table.columns else _flat(table, labels, first, regression=not data.labels)
+    reading = _Reading(binary=data.kind == "multilabel", regression=not data.labels)
+    numbers = _nested(table, labels, reading) if table.columns else _flat(table, labels, first, reading)
     rows: dict[Text, np.ndarray] = {}
     where: dict[Text, str] = {}
     for index, logits in zip(range(first, len(table.records)), numbers, strict=True):
@@ -92,6 +93,15 @@ def read_outputs(
     for note in oddities.notes():
         say(f"  note: {path.name}: {note}")
     return TeacherOutputs(path=path, sha256=table.sha256, rows=rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reading:
+    """What the numbers of a row mean."""
+
+    binary: bool
+    """Each probability stands alone: texts may have several labels."""
+    regression: bool
 
 
 def _asked(table: Table, data: TaskData, text: str | None, pair: str | None) -> Asked:
@@ -122,7 +132,7 @@ def _first_row(table: Table, data: TaskData) -> int:
     return 1
 
 
-def _nested(table: Table, labels: Sequence[str]) -> list[np.ndarray]:
+def _nested(table: Table, labels: Sequence[str], reading: _Reading) -> list[np.ndarray]:
     """The logits of every row of a jsonl file."""
     present = [name for name in FORMS if name in (table.columns or ())]
     if not present:
@@ -137,7 +147,7 @@ def _nested(table: Table, labels: Sequence[str]) -> list[np.ndarray]:
         if len(given) != 1:
             raise UserError(f"{where}: one of {' and '.join(FORMS)} was expected, found {', '.join(given) or 'none'}")
         ((form, text),) = given.items()
-        found.append(_logits(_by_label(text, labels, where), form, where))
+        found.append(_logits(_by_label(text, labels, where), form, where, reading))
     return found
 
 
@@ -166,7 +176,7 @@ def _missing(labels: Sequence[str], names: Sequence[str]) -> str:
     return ", ".join(strange or (label for label in labels if label not in names))
 
 
-def _flat(table: Table, labels: Sequence[str], first: int, *, regression: bool) -> list[np.ndarray]:
+def _flat(table: Table, labels: Sequence[str], first: int, reading: _Reading) -> list[np.ndarray]:
     """The logits of every row of a csv file."""
     names = [name.strip() for name in table.records[0]]
     places = match_names(labels, names)
@@ -179,9 +189,9 @@ def _flat(table: Table, labels: Sequence[str], first: int, *, regression: bool) 
         [_number(table.records[index][place], table.where(index)) for place in places]
         for index in range(first, len(table.records))
     ]
-    form = "logits" if regression or 2 * sum(min(row) < 0 for row in rows) > len(rows) else "probabilities"
+    form = "logits" if reading.regression or 2 * sum(min(row) < 0 for row in rows) > len(rows) else "probabilities"
     say(f"{table.path}: read as {form}")
-    return [_logits(row, form, table.where(first + index)) for index, row in enumerate(rows)]
+    return [_logits(row, form, table.where(first + index), reading) for index, row in enumerate(rows)]
 
 
 def _number(value: object, where: str) -> float:
@@ -194,13 +204,23 @@ def _number(value: object, where: str) -> float:
     return number
 
 
-def _logits(numbers: Sequence[float], form: str, where: str) -> np.ndarray:
+def _logits(numbers: Sequence[float], form: str, where: str, reading: _Reading) -> np.ndarray:
     values = np.asarray(numbers, dtype=np.float64)
     if form == "logits":
         return values.astype(np.float32)
+    if reading.binary:
+        return _binary_logits(values, where)
     if values.min() < 0 or abs(values.sum() - 1) > SUM_TOLERANCE:
         found = "one is below 0" if values.min() < 0 else f"they add up to {values.sum():.6g}"
         raise UserError(
             f"{where}: probabilities with the sum 1, give or take {SUM_TOLERANCE}, were expected, but {found}"
         )
     return np.log(np.maximum(values / values.sum(), LEAST_PROBABILITY)).astype(np.float32)
+
+
+def _binary_logits(probabilities: np.ndarray, where: str) -> np.ndarray:
+    """Of labels each of which a text may have or not."""
+    if probabilities.min() < 0 or probabilities.max() > 1:
+        raise UserError(f"{where}: probabilities between 0 and 1 were expected, one for each label")
+    kept = probabilities.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    return np.log(kept / (1 - kept)).astype(np.float32)

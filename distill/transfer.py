@@ -92,6 +92,11 @@ def _refuse_sets(config: RunConfig, data: TaskData) -> None:
         "--teacher-outputs": options.teacher_outputs,
     }
     named = [flag for flag, value in given.items() if value]
+    if data.long == "windows" and config.committee.others:
+        # Their tokenizers would cut other windows.
+        named.insert(0, "--more-teachers")
+    if named and data.long == "windows":
+        raise UserError(f"{named[0]} cannot be combined with --long windows: leave one out, or give --long head+tail")
     if named and TASKS[data.kind].head_kind != SEQUENCE:
         raise UserError(f"{named[0]} is for tasks of texts and pairs of texts; this one is {data.kind}: leave it out")
 

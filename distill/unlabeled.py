@@ -8,7 +8,7 @@ from common.words import counted
 from teacher.columns import Asked, column_names, find_texts
 from teacher.data import Example, TaskData
 from teacher.decoding import Oddities, clean, read_text
-from teacher.local import refuse_many_empty
+from teacher.empty import refuse_many_empty
 from teacher.readers import read_table
 from teacher.splits import same
 

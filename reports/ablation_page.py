@@ -13,7 +13,7 @@ from reports.pages import date_of
 from reports.panels import draw_stack
 from reports.strips import draw_strip
 from reports.tables import MISSING, Field, Table, interval_field
-from reports.words import duration, metric_style, number, scaled
+from reports.words import constant_answer, duration, metric_style, number, scaled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def _table(study: Study, record: AblationRecord) -> Table:
         )
         for row in study.rows
     ]
-    guess = "training mean" if record.task.kind == "regression" else "most frequent class"
+    guess = constant_answer(record.task.kind)
     constant = Field(text=metric_style(metric).value(record.task.majority), order=record.task.majority)
     rows.append((Field(text=guess, marker="none"), constant, *(Field() for _ in headings[2:])))
     return Table(headings=headings, rows=tuple(rows)).without_empty_columns()

@@ -7,7 +7,7 @@ from reports.cells import Cell, doubt, headline_cells, in_order, latency_in, mea
 from reports.points import model_colour
 from reports.record import Interval, Latency, ModelCard, Quality, Record
 from reports.verdicts import twin_effects
-from reports.words import compared, metric_style, p_value, percent, scaled, significant
+from reports.words import compared, constant_answer, metric_style, p_value, percent, scaled, significant
 
 MISSING = "\N{EM DASH}"
 
@@ -61,7 +61,7 @@ def summary(record: Record, colours: dict[str, str]) -> Table:
         for card in in_order(record)
     ]
     if record.task.majority is not None:
-        guess = "always the training mean" if record.task.kind == "regression" else "always the most frequent class"
+        guess = f"always the {constant_answer(record.task.kind)}"
         constant = Field(text=style.value(record.task.majority), order=record.task.majority)
         rows.append((Field(text=guess, marker="none"), constant, *(Field() for _ in range(6 + len(cells)))))
     speeds = (f"latency p50, {cell.short}" for cell in cells)

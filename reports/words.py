@@ -60,6 +60,11 @@ def metric_style(name: str) -> MetricStyle:
     return MetricStyle(label=label, percent=bool(words & _PERCENT_METRICS))
 
 
+def constant_answer(kind: str) -> str:
+    """What a model without any input would say, for each kind of task."""
+    return {"regression": "training mean", "multilabel": "most frequent labels"}.get(kind, "most frequent class")
+
+
 def number(value: float, digits: int) -> str:
     """Fixed digits, thousands apart, and no minus before a rounded zero.
 

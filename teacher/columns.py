@@ -58,6 +58,9 @@ class Asked:
     text: str | None = None
     pair: str | None = None
     label: str | None = None
+    """One column, or several with commas between, each of a label that rows have (1) or have not (0)."""
+    kind: str = "auto"
+    """Of the task: auto, classification, regression or multilabel."""
 
     def __post_init__(self) -> None:
         roles = (("text", self.text), ("pair", self.pair), ("label", self.label))
@@ -81,14 +84,17 @@ def find_columns(table: Table, asked: Asked) -> Columns:
     return Columns(text=text, pair=pair, label=label, header=header)
 
 
-def find_texts(table: Table, asked: Asked) -> Columns:
-    """The text and pair columns of a table whose labels are not wanted, if it has any.
+def find_texts(table: Table, asked: Asked, *, others: Sequence[str] = ()) -> Columns:
+    """The text and pair columns of a table whose labels, if it has any, are not looked at, or are read elsewhere.
+
+    `others`: columns that are neither, beside the one that `asked` calls the label.
 
     Raises:
         UserError: as `find_columns` does.
     """
     header, names, records = _settle_header(table, asked)
-    free = [name for name in names if len(names) == 1 or _plain(name) not in LABEL_NAMES]
+    taken = (asked.label, *others)
+    free = [name for name in names if len(names) == 1 or (plain(name) not in LABEL_NAMES and name not in taken)]
     text, pair = _texts(table, free, records, names, asked)
     return Columns(text=text, pair=pair, label=None, header=header)
 
@@ -126,7 +132,7 @@ def has_header(table: Table, asked: Asked) -> bool:
         return True
     known = {*TEXT_NAMES, *LABEL_NAMES, *_OTHER_NAMES, *(name for pair in PAIR_NAMES for name in pair)}
     for position, entry in enumerate(first):
-        if _plain(entry) in known and not any(record[position] == entry for record in rest):
+        if plain(entry) in known and not any(record[position] == entry for record in rest):
             return True
     return _odd_first_label(first, rest)
 
@@ -142,7 +148,7 @@ def _repeats(values: Sequence[str]) -> bool:
     return bool(values) and 2 * len(set(values)) <= len(values) and max(map(len, values)) <= _LONGEST_LABEL
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """A column name in lower case without signs and spaces: "Text_A" is "texta"."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
@@ -152,10 +158,10 @@ def _label(table: Table, names: list[str], records: list[list[str]], header: boo
     if header:
         for wanted in LABEL_NAMES:
             for name in free:
-                if _plain(name) == wanted:
+                if plain(name) == wanted:
                     return name
     values = {name: [record[names.index(name)] for record in records] for name in free}
-    plausible = [name for name in free if _plain(name) not in _OTHER_NAMES and name not in table.nested]
+    plausible = [name for name in free if plain(name) not in _OTHER_NAMES and name not in table.nested]
     candidates = [name for name in plausible if _looks_like_labels(values[name])]
     if len(names) == 2 and len(candidates) == 2:
         candidates = [min(candidates, key=lambda name: (len(set(values[name])), sum(map(len, values[name]))))]
@@ -182,13 +188,13 @@ def _texts(
     if asked.text:
         return asked.text, asked.pair
     free = [name for name in free if name != asked.pair]
-    plain = {_plain(name): name for name in reversed(free)}
+    known = {plain(name): name for name in reversed(free)}
     if asked.pair is None:
         for first, second in PAIR_NAMES:
-            if first in plain and second in plain:
-                return plain[first], plain[second]
-    common = [plain[name] for name in TEXT_NAMES if name in plain]
-    candidates = common or [name for name in free if _plain(name) not in _OTHER_NAMES]
+            if first in known and second in known:
+                return known[first], known[second]
+    common = [known[name] for name in TEXT_NAMES if name in known]
+    candidates = common or [name for name in free if plain(name) not in _OTHER_NAMES]
     if len(candidates) > 1 and not common:
         candidates = [name for name in candidates if _looks_like_text([row[names.index(name)] for row in records])]
     if len(candidates) != 1:

@@ -58,8 +58,12 @@ class TaskData:
     """What loading did that a reader should know."""
     stride: int | None = None
     """Pieces that neighbouring windows of a long context share; None: as many as the kind of task takes."""
+    long: str = "truncate"
+    """What becomes of texts that are too long: one of teacher.tasks.long_texts.WAYS."""
 
 
+KINDS = ("auto", "classification", "regression", "multilabel")
+"""What --kind can be."""
 BUILT_IN = {"pydocs": pydocs.load_pydocs, "pydocs-pair": pydocs.load_pydocs_pair}
 _HUB_ID = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+){1,2}")
 
@@ -72,6 +76,7 @@ def load_task(
     text_column: str | None = None,
     pair_column: str | None = None,
     label_column: str | None = None,
+    kind: str = "auto",
     seed: int = 0,
 ) -> TaskData:
     """Load a task, check it, and split it.
@@ -87,7 +92,8 @@ def load_task(
         data_dir: folder of the GLUE files: it, or a folder in it, is named like the task.
         text_column: name of the column; "1", "2", ... in files without a header.
         pair_column: likewise, of a second text.
-        label_column: likewise.
+        label_column: likewise; several with commas between are labels of which a row has some (1) and others not (0).
+        kind: "auto" as said, "classification" or "regression" of such labels, or "multilabel": several labels a row.
         seed: of every draw.
 
     Raises:
@@ -95,15 +101,30 @@ def load_task(
     """
     if isinstance(rows, int) and rows < 1:
         raise UserError(f"--rows {rows}: a number above 0 or 'all' was expected")
-    asked = Asked(text=text_column, pair=pair_column, label=label_column)
+    if kind not in KINDS:
+        raise unknown_name("--kind", kind, KINDS)
+    asked = Asked(text=text_column, pair=pair_column, label=label_column, kind=kind)
     if task in BUILT_IN:
-        return _finish(BUILT_IN[task](rows=rows, seed=seed))
+        raw = BUILT_IN[task](rows=rows, seed=seed)
+        _settle_kind(raw, kind)
+        return _finish(raw)
     raw = _find(task, data_dir, asked)
+    _settle_kind(raw, kind)
     settle_labels(raw)
     resolve_splits(raw, seed)
     remove_leaks(raw)
     cap_rows(raw, rows, seed)
     return _finish(raw)
+
+
+def _settle_kind(raw: RawTask, kind: str) -> None:
+    """Take the kind that the user named; raises UserError where the data is of another."""
+    if kind == "auto":
+        return
+    if (raw.kind or kind) != kind or (raw.kind is None and kind == "multilabel"):
+        found = f"a {raw.kind} task" if raw.kind else "a task with one label a row"
+        raise UserError(f"--kind {kind}: {raw.name} is {found}: leave --kind out, or give other data")
+    raw.kind = kind
 
 
 def describe(task: TaskData) -> list[str]:
@@ -120,7 +141,7 @@ def describe(task: TaskData) -> list[str]:
 def _outputs(task: TaskData) -> str:
     if task.kind in TEXTS:
         return "stretches of the second text"
-    names = ("tag", "tags") if task.kind in SEVERAL else ("class", "classes")
+    names = {"tags": ("tag", "tags"), "multilabel": ("label", "labels")}.get(task.kind, ("class", "classes"))
     return counted(len(task.labels), *names) if task.labels else "numbers"
 
 

@@ -244,6 +244,7 @@ def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: i
         max_length,
         resolve_precision(precision),
         *([] if task.data.stride is None else [task.data.stride]),
+        *([] if task.data.long == "truncate" else [task.data.long]),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -300,7 +301,12 @@ def main(config: FinetuneConfig) -> None:
     for line in describe(data):
         say(line)
     source = encoder_for(
-        config.model, config.out.parent / "teachers", corpus="pydocs", precision=config.precision, checkpoint_every=200
+        config.model,
+        config.out.parent / "teachers",
+        corpus="auto",
+        precision=config.precision,
+        checkpoint_every=200,
+        data=data,
     )
 
     def fit(task: TaskData, options: FinetuneOptions, folder: Path) -> Teacher:

@@ -1,5 +1,6 @@
 """What the labels of a task are: classes in a fixed order, or numbers."""
 
+import json
 import math
 import re
 from collections import Counter
@@ -12,7 +13,7 @@ from teacher.raw import RawTask, Row
 
 MOST_NUMBER_CLASSES = 30
 """Whole numbers with more distinct values than this are a regression."""
-SEVERAL = ("tags",)
+SEVERAL = ("tags", "multilabel")
 """Kinds of task with several labels a row."""
 TEXTS = ("questions",)
 """Kinds of task whose labels are texts."""
@@ -73,9 +74,11 @@ def natural_order(label: str) -> list[tuple[int, int, str]]:
 def label_reader(kind: str, labels: Sequence[str]) -> Callable[[Row], Any]:
     """From a row to what its example has as label: an index, several of them, a text, or a number.
 
-    Several labels of a row, tags among them, stand in it one behind the other with spaces between.
+    Tags stand in a row one behind the other with spaces between, a set of labels as a json list.
     """
     indices = {label: index for index, label in enumerate(labels)}
+    if kind == "multilabel":
+        return lambda row: tuple(sorted(indices[label] for label in json.loads(row.label)))
     if kind in SEVERAL:
         return lambda row: tuple(indices[label] for label in row.label.split())
     if kind in TEXTS:

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from common.errors import UserError
-from common.words import counted
 from teacher.columns import Asked, Columns, column_names, find_columns
 from teacher.decoding import DOCUMENTATION, Oddities, clean
+from teacher.empty import refuse_many_empty
 from teacher.formats import EXTENSIONS, own_format
 from teacher.glue import GLUE, recognise
 from teacher.raw import RawTask, Row
@@ -24,7 +24,6 @@ PART_WORDS = {
     "test": "test",
 }
 """Words in file names that say which part a file is."""
-_MOST_EMPTY = 0.05
 
 
 def load_path(path: Path, asked: Asked) -> RawTask:
@@ -36,7 +35,7 @@ def load_path(path: Path, asked: Asked) -> RawTask:
     if not path.exists():
         raise UserError(f"{path} does not exist.{nearest_files(path)} Give a file or a folder with --task")
     files = find_parts(path) if path.is_dir() else {"train": path}
-    own = own_format(files["train"])
+    own = own_format(files["train"], asked)
     if own is not None:
         return own(_short_name(path), files, asked)
     oddities = Oddities()
@@ -182,14 +181,3 @@ def read_rows(
             rows.append(row)
     refuse_many_empty(empty, len(rows), notes)
     return rows
-
-
-def refuse_many_empty(empty: list[str], kept: int, notes: list[str]) -> None:
-    """Few rows without text are left out with a note; many mean that the wrong column was taken."""
-    if not empty:
-        return
-    share = len(empty) / (len(empty) + kept)
-    if share > _MOST_EMPTY:
-        more = f" and {counted(len(empty) - 1, 'more row')} ({share:.0%}) have" if len(empty) > 1 else " has"
-        raise UserError(f"{empty[0]}{more} no text: is this the right column? Choose with --text-column")
-    notes.append(f"{counted(len(empty), 'row')} without text left out (first: {empty[0]})")

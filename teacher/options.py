@@ -9,6 +9,9 @@ from typing import Any, ClassVar, Literal
 from common.errors import UserError
 from teacher.data import TaskData, load_task
 from teacher.labels import TEXTS
+from teacher.tasks import TASKS
+from teacher.tasks.long_texts import WAYS
+from teacher.tasks.texts import TextTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +30,17 @@ class TaskOptions:
     pair_column: str | None = None
     """Column with the second text."""
     label_column: str | None = None
-    """Column with the label."""
+    """Column with the label; several columns of 0 and 1, as in a,b,c, are labels of which a text may have any."""
+    kind: str = "auto"
+    """auto (by the labels), classification, regression, or multilabel: labels in one column, with | or ; or , between.
+    """
     max_length: int = 128
     """Longest input in pieces; longer texts are cut, and counted."""
+    long: str = "truncate"
+    """What becomes of longer single texts: truncate, head+tail (the first quarter and the end), or windows (all
+    of it, in overlapping parts whose scores are averaged)."""
     stride: int | None = None
-    """Pieces that neighbouring windows of a long context share, for questions; None: a third of --max-length."""
+    """Pieces that neighbouring windows share, for questions and --long windows; None: a third of --max-length."""
     data_seed: int = 0
     """Draws the splits and the rows where the data does not fix them."""
 
@@ -42,6 +51,8 @@ class TaskOptions:
             raise UserError(f"--data-seed {self.data_seed}: expected 0 or more")
         if not 8 <= self.max_length <= 8192:
             raise UserError(f"--max-length {self.max_length}: expected 8 to 8192 pieces")
+        if self.long not in WAYS:
+            raise UserError(f"--long {self.long}: expected {', '.join(WAYS)}")
         if self.stride is not None and not 0 <= self.stride <= self.max_length // 3:
             raise UserError(
                 f"--stride {self.stride}: expected 0 to {self.max_length // 3} pieces, a third of --max-length"
@@ -58,13 +69,21 @@ class TaskOptions:
             text_column=self.text_column,
             pair_column=self.pair_column,
             label_column=self.label_column,
+            kind=self.kind,
             seed=self.data_seed,
         )
-        if self.stride is None:
-            return data
-        if data.kind not in TEXTS:
-            raise UserError(f"--stride {self.stride} is for questions; this task is {data.kind}: leave it out")
-        return dataclasses.replace(data, stride=self.stride)
+        self._check_long(data)
+        return dataclasses.replace(data, long=self.long, stride=self.stride)
+
+    def _check_long(self, data: TaskData) -> None:
+        if self.long != "truncate" and (
+            not issubclass(TASKS[data.kind], TextTask) or data.splits["train"][0].pair is not None
+        ):
+            raise UserError(f"--long {self.long} is for classes, numbers or labels of single texts: leave it out")
+        if self.stride is not None and self.long != "windows" and data.kind not in TEXTS:
+            raise UserError(
+                f"--stride {self.stride} is for questions, and for --long windows: give that too, or leave --stride out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

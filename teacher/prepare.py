@@ -56,7 +56,8 @@ class Prepared:
     def truncations(self) -> list[str]:
         """One sentence for each split that had texts longer than the limit."""
         return [
-            f"{encoded.truncated:,} of {len(encoded):,} {name} texts were longer than {self.max_length} pieces and cut"
+            f"{encoded.truncated:,} of {len(encoded.references):,} {name} texts were longer than {self.max_length} "
+            "pieces and cut"
             for name, encoded in self.splits.items()
             if encoded.truncated
         ]

@@ -64,6 +64,18 @@ def read_table(path: Path, oddities: Oddities) -> Table:
     return Table(path=path, sha256=checksum, records=records, lines=lines)
 
 
+def first_object(file: Path) -> dict[str, Any] | None:
+    """The first line of a json-lines file; None where it is no object, or the file another one."""
+    if file.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
+        return None
+    try:
+        with file.open(encoding="utf-8-sig", errors="replace") as stream:
+            first = json.loads(next(line for line in stream if line.strip()))
+    except (OSError, ValueError, StopIteration):
+        return None
+    return first if isinstance(first, dict) else None
+
+
 def csv_delimiter(first: str) -> str:
     """The likeliest of comma, semicolon and tab, by the first line outside quotes."""
     outside = re.sub(r'"(?:[^"]|"")*"', "", first)

@@ -11,6 +11,7 @@ from common.errors import UserError
 from teacher.columns import Asked
 from teacher.decoding import Oddities, read_text
 from teacher.raw import RawTask
+from teacher.readers import first_object
 from teacher.schemes import OUTSIDE
 from teacher.tagged import Sentence, tagged_task
 
@@ -22,14 +23,8 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 def matches(file: Path) -> bool:
     """Whether the first line is an object with words and tags, or a text with spans."""
-    if file.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
-        return False
-    try:
-        with file.open(encoding="utf-8-sig", errors="replace") as stream:
-            first = json.loads(next(line for line in stream if line.strip()))
-    except (OSError, ValueError, StopIteration):
-        return False
-    if not isinstance(first, dict):
+    first = first_object(file)
+    if first is None:
         return False
     listed = isinstance(_entry(first, WORDS), list) and isinstance(_entry(first, TAGS), list)
     return listed or (isinstance(first.get("text"), str) and isinstance(_entry(first, SPANS), list))

@@ -4,6 +4,7 @@ from common.errors import unknown_name
 from teacher.data import TaskData
 from teacher.tasks.base import Task
 from teacher.tasks.choices import Choices
+from teacher.tasks.multilabel import MultiLabel
 from teacher.tasks.questions import Questions
 from teacher.tasks.sequence import Classification, Regression
 from teacher.tasks.tags import Tags
@@ -11,6 +12,7 @@ from teacher.tasks.tags import Tags
 TASKS: dict[str, type[Task]] = {
     "classification": Classification,
     "regression": Regression,
+    "multilabel": MultiLabel,
     "tags": Tags,
     "questions": Questions,
     "choices": Choices,

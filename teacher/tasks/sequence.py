@@ -8,10 +8,12 @@ from sklearn import metrics as scores
 from torch import Tensor
 from torch.nn import functional
 
-from teacher.tasks.base import Encoded, PerLabel, Task
+from teacher.tasks.base import Encoded, PerLabel
+from teacher.tasks.long_texts import pooled
+from teacher.tasks.texts import TextTask
 
 
-class Classification(Task):
+class Classification(TextTask):
     """Single-label classification; GLUE's metrics: accuracy, F1 (of class 1, or macro), Matthews correlation."""
 
     kind: ClassVar[str] = "classification"
@@ -29,7 +31,7 @@ class Classification(Task):
         return functional.cross_entropy(logits.float(), labels)
 
     def decode(self, logits: np.ndarray, encoded: Encoded) -> np.ndarray:
-        return logits.argmax(axis=-1)
+        return pooled(logits, encoded).argmax(axis=-1)
 
     def metrics(self, predictions: np.ndarray, references: np.ndarray) -> dict[str, float]:
         two = len(self.data.labels) == 2
@@ -67,7 +69,7 @@ class Classification(Task):
         )
 
 
-class Regression(Task):
+class Regression(TextTask):
     """One number a text or pair; GLUE's metrics for STS-B: Pearson and Spearman, and their mean."""
 
     kind: ClassVar[str] = "regression"
@@ -83,7 +85,7 @@ class Regression(Task):
         return functional.mse_loss(logits.float().squeeze(-1), labels.float())
 
     def decode(self, logits: np.ndarray, encoded: Encoded) -> np.ndarray:
-        return logits.reshape(len(logits))
+        return pooled(logits, encoded).reshape(-1)
 
     def metrics(self, predictions: np.ndarray, references: np.ndarray) -> dict[str, float]:
         # A constant answer has no correlation; scipy gives NaN, GLUE's scorers 0.

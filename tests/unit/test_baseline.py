@@ -121,4 +121,4 @@ def test_a_fit_cut_short_is_said_once_and_warns_no_more(
 def test_unknown_kind_is_refused() -> None:
     with pytest.raises(UserError, match="unknown task kind for the TF-IDF row 'tags'"):
         tfidf_baseline(["a"], None, [0], ["a"], None, kind="tags", seed=0)
-    assert set(NAMES) == {"classification", "regression"}
+    assert set(NAMES) == {"classification", "regression", "multilabel"}
