@@ -36,6 +36,7 @@ from teacher.tasks.base import Task
 EXAMPLES = """
   python -m distill.compress --model runs/reviews-tiny/tiny/seed-0/model --task reviews.csv --prune 0.5
   python -m distill.compress --model DIR --teacher runs/teacher --task sst2 --data-dir GLUE --prune 0.5
+  python -m distill.compress --model DIR --task reviews.csv --trim-vocabulary --prune 0.5 --int8
   python -m distill.compress --model DIR --task reviews.csv --prune 0.4 --prune-target latency --prune-parts ffn,layers
 """
 

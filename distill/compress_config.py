@@ -38,7 +38,7 @@ class CompressConfig:
     def __post_init__(self) -> None:
         problems = []
         if not self.compress.anything:
-            problems.append("nothing to do: give at least one of --prune 0.5, --onnx, --int8")
+            problems.append("nothing to do: give at least one of --trim-vocabulary, --prune 0.5, --onnx, --int8")
         if self.checkpoint_every < 1:
             problems.append(f"--checkpoint-every {self.checkpoint_every}: expected at least 1 step")
         if self.seed < 0:

@@ -38,7 +38,7 @@ class Trimmed:
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    rows: list[int]
+    kept: list[int]
     """The old id of each row that is left, rising."""
     rows_before: int
     bytes_saved: int
@@ -46,7 +46,7 @@ class Trimmed:
 
     @property
     def rows_after(self) -> int:
-        return len(self.rows)
+        return len(self.kept)
 
 
 def trim_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Trimmed:
@@ -62,11 +62,15 @@ def trim_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
         raise UserError(
             f"a {type(tokenizer).__name__} cannot be trimmed: a tokenizer with a tokenizer.json was expected"
         )
+    table = cast(nn.Embedding, model.get_input_embeddings())
+    if len(tokenizer) > table.num_embeddings:
+        raise UserError(
+            f"the tokenizer has {len(tokenizer):,} pieces and the model {table.num_embeddings:,}: they are no match"
+        )
     kept = kept_pieces(backend, json.loads(backend.to_str()), texts)
     smaller, rows = trimmed_tokenizer(tokenizer, kept)
     _check_padding(model, tokenizer, smaller)
     before = model.get_memory_footprint()
-    table = cast(nn.Embedding, model.get_input_embeddings())
     cut = _with_rows(model, rows)
     for name in ID_NAMES:
         old = getattr(model.config, name, None)
@@ -77,7 +81,7 @@ def trim_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
     return Trimmed(
         model=cut.eval(),
         tokenizer=smaller,
-        rows=rows,
+        kept=rows,
         rows_before=table.num_embeddings,
         bytes_saved=before - cut.get_memory_footprint(),
     )

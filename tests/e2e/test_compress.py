@@ -61,7 +61,7 @@ def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
     monkeypatch.setattr("distill.measure.MOST_REPEATS", 4)
     monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
     pytest.importorskip("onnxruntime")
-    steps = ["--prune", "0.5", "--prune-steps", "2", "--int8", "--max-drop", "0.5"]
+    steps = ["--trim-vocabulary", "--prune", "0.5", "--prune-steps", "2", "--int8", "--max-drop", "0.5"]
     options = options_for(tmp_path, reviews, teacher, *steps)
     assert compress(*options) == 0
     output = capsys.readouterr().out
@@ -72,11 +72,14 @@ def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
         ("reference", "unchanged", "fp32"),
         ("baseline", "unchanged, ONNX", "fp32"),
         ("baseline", "unchanged, int8", "int8 dynamic"),
+        ("chain", "vocabulary trimmed", "fp32"),
         ("chain", "pruned 50% of parameters", "fp32"),
         ("chain", "ONNX", "fp32"),
         ("chain", "int8", "int8 dynamic"),
     ]
-    first, pruned, exported, shipped = rows[0], *rows[3:]
+    first, trimmed, pruned, exported, shipped = rows[0], *rows[3:]
+    assert trimmed.parameters < first.parameters
+    assert "pieces stay" in trimmed.notes[0]
     _pruned_to_half(first, pruned, teacher)
     assert exported.notes == ("4 attentions fused",)
     assert exported.value == pytest.approx(pruned.value)
@@ -89,7 +92,7 @@ def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
     assert "pruned 50% of parameters" in page
     before = (Path(pruned.folder) / "model.safetensors").stat().st_mtime_ns
     assert compress(*options, "--no-speed") == 0
-    assert capsys.readouterr().out.count("done before") == 5
+    assert capsys.readouterr().out.count("done before") == 6
     assert (Path(pruned.folder) / "model.safetensors").stat().st_mtime_ns == before
     assert compress(*options, "--importance", "random") == 2
     assert "holds a run with other settings" in capsys.readouterr().err

@@ -81,7 +81,11 @@ def test_options_make_steps_in_the_order_of_the_table(tmp_path: Path) -> None:
     assert [step.name for step in steps_for(CompressOptions(prune=0.5, int8=True), work)] == ["prune", "onnx", "int8"]
     assert [step.name for step in steps_for(CompressOptions(onnx=True), work)] == ["onnx"]
     assert not CompressOptions().anything
-    assert next(iter(STEPS)) == "prune"
+    assert [step.name for step in steps_for(CompressOptions(prune=0.5, trim_vocabulary=True), work)] == [
+        "trim",
+        "prune",
+    ]
+    assert next(iter(STEPS)) == "trim"
     with pytest.raises(UserError, match=r"--max-drop -1.*"):
         CompressOptions(max_drop=-1)
 

@@ -1,29 +1,126 @@
-"""Vocabulary trimming: texts that were looked at are cut and answered as before, and nothing becomes unknown."""
+"""Trimmed vocabularies: the kept texts are cut and answered as before, and nothing that was known gets unknown."""
 
 import itertools
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from families import tiny_classifier, tiny_masked_model
+from families import TEACHERS, tiny_classifier, tiny_masked_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from toy_tokenizers import SENTENCES, byte_level, unigram
-from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from common.artifact import CardText, load, save
 from common.errors import UserError
 from students.vocabulary import pieces_per_word, trim_vocabulary
+from teacher.sources import minilm_folder
 
+Makers = dict[str, Callable[[], PreTrainedTokenizerBase]]
+KINDS = ("wordpiece", "bytes", "unigram")
 WORDS = sorted({word for sentence in SENTENCES for word in sentence.replace(",", "").split()})
 OTHERS = ["film array plot", "goodness filmed rayed", "a e i o u"]
 
 
 @pytest.fixture(scope="module")
+def tokenizers_by_kind(
+    tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: BertTokenizerFast
+) -> dict[str, PreTrainedTokenizerBase]:
+    return {
+        "wordpiece": tiny_tokenizer,
+        "bytes": byte_level(tmp_path_factory.mktemp("bytes")),
+        "unigram": unigram(tmp_path_factory.mktemp("unigram")),
+    }
+
+
+def model_for(kind: str, tokenizer: PreTrainedTokenizerBase, *, masked: bool = False):
+    """A RoBERTa for tokenizers whose padding is 1, else a BERT."""
+    family = "bert" if kind == "wordpiece" else "roberta"
+    return (tiny_masked_model if masked else tiny_classifier)(family, len(tokenizer))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 3))
+def test_kept_text_is_cut_and_answered_alike(
+    tokenizers_by_kind: dict[str, PreTrainedTokenizerBase], kind: str, seed: int, count: int
+) -> None:
+    tokenizer, rng = tokenizers_by_kind[kind], random.Random(seed)
+    words = " ".join(SENTENCES).split()
+    texts = [" ".join(rng.choices(words, k=rng.randint(1, 6))) for _ in range(count)]
+    model = model_for(kind, tokenizer)
+    trimmed = trim_vocabulary(model, tokenizer, texts)
+    assert trimmed.rows_after < trimmed.rows_before == len(tokenizer)
+    before, after = (t(texts, return_tensors="pt", padding=True) for t in (tokenizer, trimmed.tokenizer))
+    assert torch.equal(before["input_ids"], torch.tensor(trimmed.kept)[after["input_ids"]])
+    for ids, own in zip(before["input_ids"].tolist(), after["input_ids"].tolist(), strict=True):
+        assert tokenizer.convert_ids_to_tokens(ids) == trimmed.tokenizer.convert_ids_to_tokens(own)
+    with torch.inference_mode():
+        assert torch.equal(model(**before).logits, trimmed.model(**after).logits)
+    other = ["".join(rng.choices(sorted(set("".join(words))), k=9)) for _ in range(20)]
+    for text in other:
+        known = tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
+        assert not known or trimmed.tokenizer.unk_token_id not in trimmed.tokenizer(text)["input_ids"]
+
+
+@pytest.mark.parametrize("family", TEACHERS)
+def test_every_family_gives_the_same_outputs_and_reloads(
+    family: str, tokenizers_by_kind: dict[str, PreTrainedTokenizerBase], tmp_path: Path
+) -> None:
+    tokenizer = tokenizers_by_kind["bytes"]
+    model = tiny_classifier(family, len(tokenizer) + 3)
+    trimmed = trim_vocabulary(model, tokenizer, SENTENCES[:1])
+    before, after = (t(SENTENCES[:1], return_tensors="pt") for t in (tokenizer, trimmed.tokenizer))
+    with torch.inference_mode():
+        expected = model(**before).logits
+        assert torch.equal(expected, trimmed.model(**after).logits)
+    width = model.get_input_embeddings().weight.shape[1]
+    assert trimmed.bytes_saved == 4 * width * (trimmed.rows_before - trimmed.rows_after) > 0
+    save(trimmed.model, trimmed.tokenizer, tmp_path / "m", card=CardText(title="t", description="d", task="toy"))
+    again, own = load(tmp_path / "m")
+    assert own.get_vocab() == trimmed.tokenizer.get_vocab()
+    with torch.inference_mode():
+        assert torch.equal(expected, again(**own(SENTENCES[:1], return_tensors="pt")).logits)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_masked_language_model_keeps_rows_and_biases(
+    tokenizers_by_kind: dict[str, PreTrainedTokenizerBase], kind: str
+) -> None:
+    tokenizer = tokenizers_by_kind[kind]
+    model = model_for(kind, tokenizer, masked=True)
+    trimmed = trim_vocabulary(model, tokenizer, SENTENCES[:1])
+    before, after = (t(SENTENCES[:1], return_tensors="pt") for t in (tokenizer, trimmed.tokenizer))
+    with torch.inference_mode():
+        expected = model(**before).logits[..., list(trimmed.kept)]
+        torch.testing.assert_close(trimmed.model(**after).logits, expected)
+
+
+def test_the_packaged_model_is_cut_alike_and_much_smaller() -> None:
+    folder = minilm_folder()
+    if folder is None:
+        pytest.skip("the extra minilm is not installed")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    trimmed = trim_vocabulary(tiny_classifier("bert", len(tokenizer)), tokenizer, SENTENCES)
+    assert trimmed.rows_after < trimmed.rows_before / 2
+    ids = trimmed.tokenizer(SENTENCES)["input_ids"]
+    assert [[trimmed.kept[number] for number in row] for row in ids] == tokenizer(SENTENCES)["input_ids"]
+    assert trimmed.tokenizer.unk_token_id not in trimmed.tokenizer("unheard zygote café 中文")["input_ids"]
+
+
+def test_a_tokenizer_of_more_pieces_than_rows_is_refused(
+    tokenizers_by_kind: dict[str, PreTrainedTokenizerBase],
+) -> None:
+    with pytest.raises(UserError, match="no match"):
+        trim_vocabulary(tiny_classifier("bert", 20), tokenizers_by_kind["wordpiece"], ["good"])
+
+
+@pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PreTrainedTokenizerBase]:
-    """One of each kind of vocabulary."""
+    """One of each kind of vocabulary; the WordPiece one has words that stop where nothing fits."""
     return {
         "bert": _wordpiece(tmp_path_factory.mktemp("w")),
         "roberta": byte_level(tmp_path_factory.mktemp("b")),
@@ -45,26 +142,6 @@ def _wordpiece(folder: Path) -> BertTokenizerFast:
     )
     BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=64).save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
-
-
-@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta"])
-def test_texts_are_answered_as_before(
-    tokenizers: dict[str, PreTrainedTokenizerBase], kind: str, tmp_path: Path
-) -> None:
-    tokenizer = tokenizers[kind]
-    model = tiny_classifier(kind, len(tokenizer), pad_token_id=tokenizer.pad_token_id).eval()
-    texts = ["the film is good", "a bad film", "zoom quas unheard"]
-    trimmed = trim_vocabulary(model, tokenizer, texts)
-    assert trimmed.rows_after == len(trimmed.tokenizer) < trimmed.rows_before
-    save(trimmed.model, trimmed.tokenizer, tmp_path / "m", card=CardText(title="t", description="d", task="t"))
-    reloaded, again = load(tmp_path / "m")
-    for pair in (None, texts[::-1]):
-        before, after = (one(texts, pair, padding=True, return_tensors="pt") for one in (tokenizer, again))
-        assert torch.equal(torch.tensor(trimmed.rows)[after["input_ids"]], before["input_ids"])
-        with torch.no_grad():
-            assert torch.equal(model(**before).logits, reloaded(**after).logits)
-    saved = (trimmed.rows_before - trimmed.rows_after) * model.get_input_embeddings().embedding_dim * 4
-    assert trimmed.bytes_saved == saved
 
 
 @settings(max_examples=25, deadline=None)
@@ -94,7 +171,7 @@ def test_output_tables_are_cut_too(tokenizers: dict[str, PreTrainedTokenizerBase
     with torch.no_grad():
         logits = model(**accepted).logits
         smaller = trimmed.model(**{name: after[name] for name in accepted}).logits
-    assert torch.equal(logits[..., trimmed.rows], smaller)
+    assert torch.equal(logits[..., trimmed.kept], smaller)
     assert trimmed.model.config.vocab_size == trimmed.rows_after
     assert not torch.equal(logits[..., : trimmed.rows_after], smaller)
 
@@ -118,7 +195,5 @@ def test_more_pieces_a_word_where_fewer_are_kept(tokenizers: dict[str, PreTraine
 
 def test_a_vocabulary_of_another_kind_is_refused(tiny_bert: Callable[..., torch.nn.Module]) -> None:
     tokenizer = Tokenizer(models.WordLevel(dict(zip("abc", itertools.count(), strict=False)), unk_token="a"))
-    from transformers import PreTrainedTokenizerFast
-
     with pytest.raises(UserError, match="WordLevel"):
         trim_vocabulary(tiny_bert(), PreTrainedTokenizerFast(tokenizer_object=tokenizer), ["a b"])
