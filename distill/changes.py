@@ -1,6 +1,7 @@
-"""What a user changes in a recipe: layer map, projections, temperature, weights of losses."""
+"""What a user changes in a recipe: layer map, projections, temperature, weights of losses, rates, batches."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,8 +29,16 @@ class ChangeOptions:
     loss_weights: str | None = None
     """Weights of losses in the stages that have them, as in soft=1..0.5,hard=0..0.5 (0 leaves a loss out). None: the
     recipe's."""
+    rate_factor: float = 1.0
+    """Peak learning rates of all stages, times this."""
+    batch_tokens: int | None = None
+    """Pieces that a batch of training texts is filled up to. None: the recipe's."""
 
     def __post_init__(self) -> None:
+        if not 0 < self.rate_factor < math.inf:
+            raise UserError(f"--rate-factor {self.rate_factor}: expected a number above 0")
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise UserError(f"--batch-tokens {self.batch_tokens}: expected at least 1")
         if self.layer_map is not None and not self.layer_map[:1].isdigit() and self.layer_map not in MAPS:
             raise unknown_name("--layer-map", self.layer_map, MAPS)
         if self.projection is not None and self.projection.replace("-", " ") not in _PROJECTIONS:
@@ -100,7 +109,9 @@ def _weighted(stage: Stage, options: ChangeOptions, weights: Mapping[str, Number
 
 
 def _changed(stage: Stage, options: ChangeOptions) -> Stage:
-    changes: dict[str, object] = {}
+    changes: dict[str, object] = {"learning_rate": stage.learning_rate * options.rate_factor}
+    if options.batch_tokens is not None and stage.data == "train":
+        changes["tokens"] = options.batch_tokens
     if options.layer_map is not None and stage.needs("mapped"):
         changes["layers"] = options.layer_map
     if options.projection is not None and stage.needs("hidden"):

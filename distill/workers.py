@@ -39,7 +39,7 @@ def _run_side_by_side(waiting: Sequence[Job], shared: Shared, workers: int) -> N
     lines = context.Value("i", 0)
     start = (os.getpid(), max(1, torch.get_num_threads() // workers), lines)
     with concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=start
+        workers, mp_context=context, initializer=start_worker, initargs=start
     ) as pool:
         futures = [pool.submit(run_job, job, shared) for job in waiting]
         try:
@@ -52,7 +52,8 @@ def _run_side_by_side(waiting: Sequence[Job], shared: Shared, workers: int) -> N
             raise
 
 
-def _start_worker(parent: int, threads: int, lines: "multiprocessing.sharedctypes.Synchronized[int]") -> None:
+def start_worker(parent: int, threads: int, lines: "multiprocessing.sharedctypes.Synchronized[int]") -> None:
+    """Make this process one of several that train side by side, with so many threads, and that end with `parent`."""
     # Ctrl-C reaches every process of a terminal: the parent alone answers it, and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)

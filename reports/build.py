@@ -14,12 +14,14 @@ from common.command import run_command
 from common.errors import UserError
 from common.files import write_text
 from common.progress import progress, say
+from common.study_record import StudyRecord
 from common.words import counted
 from reports.ablation_page import ablation_page
 from reports.index import index_page
-from reports.load import load_ablations, load_all
+from reports.load import load_ablations, load_all, load_studies
 from reports.pages import run_page
 from reports.record import Record
+from reports.study_page import study_page
 from reports.theme import css_variables
 
 GENERATOR = "distillery reports"
@@ -62,7 +64,8 @@ def main(config: BuildConfig) -> None:
 
 
 def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
-    """A page for each `runs/*/record.json` and `runs/*/ablation.json`, and `out/index.html` over all of them.
+    """A page for each `runs/*/record.json`, `runs/*/ablation.json` and `runs/*/study.json`, and
+    `out/index.html` over all of them.
 
     Args:
         runs: the folder of run folders.
@@ -80,8 +83,9 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
         )
     records, broken = load_all(runs)
     ablations, also_broken = load_ablations(runs)
-    broken += also_broken
-    shown: dict[str, Record | AblationRecord] = {**records, **ablations}
+    studies, more_broken = load_studies(runs)
+    broken += [*also_broken, *more_broken]
+    shown: dict[str, Record | AblationRecord | StudyRecord] = {**records, **ablations, **studies}
     index = out / "index.html"
     targets = {out / f"{folder}.html": record for folder, record in shown.items() if only in (None, folder)}
     for target in (index, *targets):
@@ -89,11 +93,13 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
     environment = _environment()
     for target, record in progress(list(targets.items()), "reports", total=len(targets), unit="page"):
         write_text(target, _page(environment, record))
-    write_text(index, environment.get_template("index.html.j2").render(index_page(records, broken, ablations)))
+    write_text(index, environment.get_template("index.html.j2").render(index_page(records, broken, ablations, studies)))
     return Built(index=index, pages=tuple(targets), broken=tuple(broken))
 
 
-def _page(environment: Environment, record: Record | AblationRecord) -> str:
+def _page(environment: Environment, record: Record | AblationRecord | StudyRecord) -> str:
+    if isinstance(record, StudyRecord):
+        return environment.get_template("study.html.j2").render(study_page(record))
     if isinstance(record, AblationRecord):
         return environment.get_template("ablation.html.j2").render(ablation_page(record))
     return environment.get_template("run.html.j2").render(run_page(record))

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from common.ablation_record import AblationRecord
+from common.study_record import StudyRecord
 from common.words import counted
 from reports import tables
 from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of
@@ -12,11 +13,15 @@ from reports.notices import notices
 from reports.pages import date_of, scatters
 from reports.points import model_colours
 from reports.record import ModelCard, Record
+from reports.study_page import studies_table
 from reports.words import compared, metric_style, scaled
 
 
 def index_page(
-    records: Mapping[str, Record], broken: Sequence[str], ablations: Mapping[str, AblationRecord]
+    records: Mapping[str, Record],
+    broken: Sequence[str],
+    ablations: Mapping[str, AblationRecord],
+    studies: Mapping[str, StudyRecord],
 ) -> dict[str, Any]:
     """Everything that index.html.j2 names."""
     colours = model_colours(records.values())
@@ -31,6 +36,7 @@ def index_page(
         "broken": broken,
         "table": tables.Table(headings=headings, rows=tuple(rows), texts=4),
         "ablations": _ablations(ablations),
+        "studies": studies_table(studies),
         "groups": [group for group in map(partial(_group, colours=colours), groups.values()) if group["scatters"]],
     }
 

@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 from common.ablation_record import FILE, AblationRecord
 from common.errors import UserError
+from common.study_record import FILE as STUDY_FILE
+from common.study_record import StudyRecord
 from reports.record import Record
 
-Shown = TypeVar("Shown", Record, AblationRecord)
+Shown = TypeVar("Shown", Record, AblationRecord, StudyRecord)
 
 
 def load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
@@ -21,6 +23,11 @@ def load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
 def load_ablations(runs: Path) -> tuple[dict[str, AblationRecord], list[str]]:
     """Likewise the ablations of pretraining; a folder that has the record of a run too can't be shown."""
     return _loaded(runs, FILE, AblationRecord.load, _check_ablation)
+
+
+def load_studies(runs: Path) -> tuple[dict[str, StudyRecord], list[str]]:
+    """Likewise the studies."""
+    return _loaded(runs, STUDY_FILE, StudyRecord.load, _check_study)
 
 
 def _loaded(
@@ -49,7 +56,15 @@ def _check_ablation(record: AblationRecord, path: Path) -> None:
         raise UserError(f"{path} has a curve with more steps than values, or fewer")
 
 
-def _check_any(record: Record | AblationRecord, path: Path) -> None:
+def _check_study(record: StudyRecord, path: Path) -> None:
+    _check_any(record, path)
+    if any((path.parent / name).exists() for name in ("record.json", FILE)):
+        raise UserError(f"{path}: its folder has another record too, and a page shows one of them; move one elsewhere")
+    if not record.trials:
+        raise UserError(f"{path} lists no trials")
+
+
+def _check_any(record: Record | AblationRecord | StudyRecord, path: Path) -> None:
     if path.parent.name == "index":
         raise UserError(f"{path}: a run can't be called 'index', its page would be the list of runs; rename the folder")
     for where in _not_finite(dataclasses.asdict(record), ""):

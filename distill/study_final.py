@@ -1,0 +1,107 @@
+"""The best trials trained in full: compared with the preset over several seeds, or as a run of distill.run."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import optuna
+
+from common.artifact import load
+from common.bootstrap import mean_and_spread
+from common.errors import UserError
+from common.progress import say
+from common.study_record import FinalRow
+from distill.contest import answers
+from distill.job import Job
+from distill.measure import measure_latency, weight_bytes
+from distill.study_objectives import best
+from distill.study_space import Value
+from distill.study_storage import slots
+from distill.study_trial import SETTINGS, Bench, run_config
+from distill.workers import run_jobs
+from students.albert import share
+from teacher.difference import difference
+
+PRESET = "preset"
+
+
+def confirmed(bench: Bench, study: optuna.Study) -> tuple[FinalRow, ...]:
+    """The preset and the best trials, each trained in full with every seed; none without a trial in the limits."""
+    chosen = best(slots(study), bench.config.searching)[: bench.config.after.confirm]
+    if not chosen:
+        return ()
+    settings: dict[str, Mapping[str, Value]] = {PRESET: {}}
+    settings |= {f"trial {trial.number}": trial.user_attrs[SETTINGS] for trial in chosen}
+    groups = {name: _jobs(bench, name, values) for name, values in settings.items()}
+    say(f"training in full: {', '.join(groups)}, {bench.config.after.seeds} seeds each")
+    run_jobs([job for group in groups.values() for job in group], bench.shared, bench.config.processes)
+    return rows(bench, groups, {f"trial {trial.number}": trial.number for trial in chosen})
+
+
+def _jobs(bench: Bench, name: str, settings: Mapping[str, Value]) -> list[Job]:
+    folder = bench.folder / "confirmed" / name.replace(" ", "-")
+    # Seeds that no trial was chosen by.
+    first = bench.config.searching.seed + 1
+    return [
+        dataclasses.replace(job, seed=job.seed + first, folder=folder / f"seed-{job.seed + first}")
+        for job in bench.jobs(settings, folder, seeds=bench.config.after.seeds)
+    ]
+
+
+def rows(bench: Bench, groups: Mapping[str, Sequence[Job]], trials: Mapping[str, int]) -> tuple[FinalRow, ...]:
+    """Finished groups of seeds, the preset's first, measured in turns."""
+    models = {name: share(load(group[0].model_folder)[0]) for name, group in groups.items()}
+    length = min(bench.config.searching.latency_length, bench.teacher.model.config.max_position_embeddings)
+    cells = measure_latency(models, batches=(1,), lengths=(length,), threads=(1,), seconds=3.0 * len(models))
+    task, references = bench.teacher.prepared.task, bench.teacher.prepared.splits["evaluate"].labels
+    predictions = {name: answers(group, bench.teacher.prepared) for name, group in groups.items()}
+    found = []
+    for name, group in groups.items():
+        by_seed = {
+            seed: task.metrics(values, references)[task.data.metric] for seed, values in predictions[name].items()
+        }
+        value, spread = mean_and_spread(list(by_seed.values()))
+        own, preset = (list(predictions[key].values()) for key in (name, PRESET))
+        found.append(
+            FinalRow(
+                name=name,
+                trial=trials.get(name),
+                value=value,
+                spread=spread,
+                by_seed={str(seed): score for seed, score in by_seed.items()},
+                latency_ms=cells[name][0].p50_ms,
+                size_mb=weight_bytes(group[0].model_folder) / 1e6,
+                against_preset=None if name == PRESET else difference(task, own, preset, references),
+                folder=str(group[0].model_folder),
+            )
+        )
+    return tuple(found)
+
+
+def apply(bench: Bench, study: optuna.Study, which: str) -> None:
+    """The full run of one trial by distill.run, in a run folder of its own.
+
+    Raises:
+        UserError: no such trial, or none within the limits.
+    """
+    from distill.run import main
+
+    settings, number = _settings(bench, study, which)
+    name = f"{bench.folder.name}-trial-{number}"
+    if (bench.config.runs / name / "record.json").is_file():
+        say(f"{bench.config.runs / name} is finished: its model is used as it is")
+        return
+    options = run_config(bench.config, settings, twins=True, seeds=bench.config.after.seeds)
+    begun = (bench.config.runs / name / "config.json").is_file()
+    main(dataclasses.replace(options, name=name, resume=begun, speed=bench.config.after.speed))
+
+
+def _settings(bench: Bench, study: optuna.Study, which: str) -> tuple[Mapping[str, Value], int]:
+    known = {trial.number: trial for trial in slots(study) if SETTINGS in trial.user_attrs}
+    if which == "best":
+        chosen = best(list(known.values()), bench.config.searching)
+        if not chosen:
+            raise UserError("--apply best: no trial is within the limits: give more --trials, or wider limits")
+        return chosen[0].user_attrs[SETTINGS], chosen[0].number
+    if int(which) not in known:
+        raise UserError(f"--apply {which}: no such trial; there are {', '.join(map(str, sorted(known)))}")
+    return known[int(which)].user_attrs[SETTINGS], int(which)

@@ -1,0 +1,124 @@
+"""Where a study's trials are kept, and how each of them is run exactly once whatever dies.
+
+A trial is a slot that was queued: workers on any machine take slots from the store, which gives each to one of them. A
+slot whose worker died is queued again with the same settings.
+"""
+
+import socket
+import warnings
+from datetime import datetime
+from pathlib import Path
+
+import optuna
+import psutil
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages.journal import JournalFileBackend, JournalStorage
+from optuna.trial import FrozenTrial, TrialState
+
+from common.errors import UserError
+from common.words import first_line
+
+HEARTBEAT, GRACE = 20, 120
+"""Seconds between signs of life, and without one until a trial counts as dead: for workers on other machines."""
+MOST_RETRIES = 3
+SLOT, OWNER, SURPLUS = "slot", "owner", "surplus"
+"""User attributes of a trial: it was queued; who runs it; it was drawn beside the queue and not run."""
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    _again = RetryHeartbeatStaleTrialCallback(max_retry=MOST_RETRIES)
+
+
+def open_storage(place: str | None, folder: Path) -> BaseStorage:
+    """The store: journal:FILE, a file that ends in .log, an SQLAlchemy URL, or by default an SQLite file in `folder`.
+
+    Raises:
+        UserError: no such place, or a driver that is not installed.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    place = place or f"sqlite:///{folder / 'study.db'}"
+    try:
+        if place.startswith("journal:") or place.endswith(".log"):
+            path = Path(place.removeprefix("journal:"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return JournalStorage(JournalFileBackend(str(path)))
+        # A writer waits for another's transaction instead of failing.
+        arguments = {"connect_args": {"timeout": 100}} if place.startswith("sqlite") else {"pool_pre_ping": True}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return RDBStorage(
+                place,
+                engine_kwargs=arguments,
+                heartbeat_interval=HEARTBEAT,
+                grace_period=GRACE,
+                heartbeat_stale_trial_callback=_again,
+            )
+    except Exception as error:
+        wanted = "expected journal:FILE or an SQLAlchemy URL such as sqlite:///study.db or postgresql+psycopg://HOST/DB"
+        raise UserError(f"--storage {place}: {first_line(error)}; {wanted}") from error
+
+
+def owner() -> str:
+    """Name this process, so that another one of this machine can see whether it still lives."""
+    process = psutil.Process()
+    return f"{socket.gethostname()}:{process.pid}:{process.create_time():.2f}"
+
+
+def _dead(who: str) -> bool:
+    """Whether a process of this machine has ended; of another machine nothing is known here."""
+    host, pid, created = who.rsplit(":", 2)
+    if host != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(int(pid))
+        return process.status() == psutil.STATUS_ZOMBIE or f"{process.create_time():.2f}" != created
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _left(trial: FrozenTrial) -> bool:
+    """Whether its worker has died, perhaps before it wrote down who it was."""
+    if OWNER in trial.user_attrs:
+        return _dead(trial.user_attrs[OWNER])
+    started = trial.datetime_start
+    return started is not None and (datetime.now() - started).total_seconds() > GRACE
+
+
+def revive(study: optuna.Study) -> int:
+    """Queue the trials of dead workers of this machine again; how many there were."""
+    found = 0
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        if _left(trial):
+            try:
+                study.tell(trial.number, state=TrialState.FAIL)
+            except (ValueError, optuna.exceptions.UpdateFinishedTrialError):
+                continue  # Another command was faster.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                _again(study, study.get_trials(deepcopy=True)[trial.number])
+            found += 1
+    return found
+
+
+def top_up(study: optuna.Study, trials: int) -> int:
+    """Queue slots until there are `trials` in all; how many are waiting then. For one process at a time."""
+    for _ in range(trials - len(slots(study))):
+        study.enqueue_trial({}, user_attrs={SLOT: True})
+    return waiting(study)
+
+
+def slots(study: optuna.Study) -> list[FrozenTrial]:
+    """The trials that count, one a slot: of one that was queued again only the last attempt."""
+    every = [trial for trial in study.get_trials(deepcopy=False) if SLOT in trial.user_attrs]
+    replaced = {number for trial in every for number in trial.system_attrs.get("retry_history", ())}
+    return [trial for trial in every if trial.number not in replaced]
+
+
+def waiting(study: optuna.Study) -> int:
+    """Slots that no worker has taken."""
+    return len(study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
+
+
+def first_attempt(study: optuna.Study, number: int) -> int:
+    """The number of the slot's first trial, by which its folder goes."""
+    return int(study.get_trials(deepcopy=False)[number].system_attrs.get("failed_trial", number))

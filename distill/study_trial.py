@@ -1,0 +1,210 @@
+"""One trial: costs measured before anything is trained, then trainings of rising length until it is given up."""
+
+import dataclasses
+import fcntl
+import hashlib
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from common.artifact import CardText, save
+from common.errors import UserError
+from common.files import write_json
+from common.progress import say
+from distill.changes import ChangeOptions
+from distill.config import DistilOptions, RunConfig
+from distill.job import Job, Shared
+from distill.measure import measure_latency, weight_bytes
+from distill.plan import plan, students_for
+from distill.study_config import StudyConfig
+from distill.study_objectives import SCORE, beyond, constrain, given_up, lacking, values
+from distill.study_space import Space, Value, drawn
+from distill.study_storage import OWNER, SLOT, SURPLUS, first_attempt, owner
+from distill.training import run_job
+from students.build import build_student
+from students.presets import StudentConfig
+from students.shape import ShapeOptions
+from teacher.finetune import Teacher
+from teacher.prepare import prepare
+from teacher.sources import load_for_task
+from teacher.tasks import task_for
+
+SETTINGS, REASON, SECONDS = "settings", "reason", "seconds"
+"""User attributes of a trial: every part's value; why it ended early; its time."""
+
+_SHAPE = tuple(field.name for field in dataclasses.fields(ShapeOptions))
+
+
+class SurplusError(Exception):
+    """A trial beside the queue: another worker took the last slot in the same moment."""
+
+
+def run_config(config: StudyConfig, settings: Mapping[str, Value], **distilling: Any) -> RunConfig:
+    """The settings of a trial as options of distill.run; `distilling`: further fields of DistilOptions."""
+    weights = {name.removeprefix("weight_"): value for name, value in settings.items() if name.startswith("weight_")}
+    shape = {name: settings[name] for name in _SHAPE if name in settings}
+    return RunConfig(
+        student=config.student,
+        teacher=config.teacher,
+        precision=config.precision,
+        runs=config.runs,
+        reports=config.reports,
+        data=config.data,
+        finetuning=config.finetuning,
+        shape=ShapeOptions(**shape),  # type: ignore[arg-type]
+        changes=ChangeOptions(
+            layer_map=None if "layer_map" not in settings else str(settings["layer_map"]),
+            temperature=None if "temperature" not in settings else str(settings["temperature"]),
+            loss_weights=",".join(f"{name}={value}" for name, value in weights.items()) or None,
+            rate_factor=float(settings.get("rate_factor", 1.0)),
+            batch_tokens=None if "batch_tokens" not in settings else int(settings["batch_tokens"]),
+        ),
+        distilling=DistilOptions(
+            recipe=config.recipe,
+            start=config.start,
+            budget=float(settings.get("budget", 1.0)) * distilling.pop("share", 1.0),
+            **{"twins": False, **distilling},
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What all trials of a study have in common; small enough to be sent to another process."""
+
+    config: StudyConfig
+    folder: Path
+    space: Space
+    shared: Shared
+    teacher_score: float
+    """On the selection split, higher better."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the teacher: every process reads its own."""
+        return {name: value for name, value in vars(self).items() if name != "teacher"}
+
+    @cached_property
+    def teacher(self) -> Teacher:
+        """Read once a process."""
+        loaded = load_for_task(self.shared.teacher, task_for(self.shared.data), seed=0)
+        prepared = prepare(task_for(self.shared.data), loaded.tokenizer, self.shared.max_length)
+        origin = self.shared.teacher_origin
+        return Teacher(
+            model=loaded.model, prepared=prepared, folder=Path(self.shared.teacher), origin=origin, outcome=None
+        )
+
+    def jobs(self, settings: Mapping[str, Value], folder: Path, *, share: float = 1.0, seeds: int = 1) -> list[Job]:
+        """The trainings of a trial's student, whole or a share of their length, in `folder`."""
+        options = run_config(self.config, settings, share=share, seeds=seeds)
+        sizes = {"labeled": len(self.teacher.prepared.splits["train"])}
+        return plan(options, self.teacher, students_for(options, self.teacher), sizes, folder)
+
+    def student(self, settings: Mapping[str, Value]) -> StudentConfig:
+        """Its shape and start."""
+        return students_for(run_config(self.config, settings), self.teacher)[self.config.student]
+
+    def score(self, settings: Mapping[str, Value], folder: Path, share: float, seed: int) -> float:
+        """Train a share of the whole, or go on with it; the best selection metric of the last stage, higher better."""
+        (job,) = self.jobs(settings, folder, share=share)
+        job = dataclasses.replace(job, seed=seed, folder=folder)
+        run_job(job, self.shared)
+        value = job.outcomes()[-1]["selected_value"]
+        if value is None:
+            raise UserError(f"recipe {self.config.recipe}: its last stage does not look at the selection split")
+        return float(value)
+
+
+def objective(bench: Bench, study: optuna.Study, trial: optuna.Trial) -> list[float]:
+    """The values of a trial; raises TrialPruned where it is given up, and SurplusError where it has no slot."""
+    if SLOT not in trial.user_attrs:
+        trial.set_user_attr(SURPLUS, True)
+        raise SurplusError
+    trial.set_user_attr(OWNER, owner())
+    started = time.monotonic()
+    settings = drawn(bench.space, trial)
+    trial.set_user_attr(SETTINGS, settings)
+    folder = bench.folder / "trials" / str(first_attempt(study, trial.number))
+    write_json(folder / "trial.json", {"trial": trial.number, "settings": settings})
+    try:
+        return _run(bench, study, trial, settings, folder)
+    except UserError as error:
+        trial.set_user_attr(REASON, str(error))
+        raise
+    finally:
+        trial.set_user_attr(SECONDS, time.monotonic() - started)
+
+
+def _run(
+    bench: Bench, study: optuna.Study, trial: optuna.Trial, settings: Mapping[str, Value], folder: Path
+) -> list[float]:
+    options = bench.config.searching
+    costs = measured(bench, bench.student(settings))
+    for name, value in costs.items():
+        trial.set_user_attr(name, value)
+    over = beyond(options, costs)
+    constrain(trial, over)
+    if any(value > 0 for value in over.values()):
+        _give_up(trial, "over the limit before training: " + ", ".join(f"{name} {costs[name]:.3g}" for name in over))
+    score = 0.0
+    for rung, share in enumerate(options.shares):
+        score = bench.score(settings, folder / f"rung-{rung}", share, options.seed)
+        _clear(folder / f"rung-{rung}")
+        if given_up(options, study, trial, rung, score):
+            _give_up(trial, f"given up at rung {rung + 1} of {options.rungs}")
+    trial.set_user_attr(SCORE, score)
+    constrain(trial, lacking(options, score, bench.teacher_score))
+    say(f"trial {trial.number}: {score:.4f}, {costs['latency_ms']:.2f} ms, {costs['size_mb']:.1f} MB")
+    return values(options, score, costs)
+
+
+def _give_up(trial: optuna.Trial, reason: str) -> None:
+    trial.set_user_attr(REASON, reason)
+    say(f"trial {trial.number}: {reason}")
+    raise optuna.TrialPruned
+
+
+def _clear(folder: Path) -> None:
+    """What a finished training needs no more: its weights. Histories and outcomes stay."""
+    shutil.rmtree(folder / "model", ignore_errors=True)
+    for final in folder.glob("*/final"):
+        shutil.rmtree(final)
+
+
+def measured(bench: Bench, student: StudentConfig) -> dict[str, float]:
+    """Milliseconds and megabytes of this very architecture with random weights; each is measured once a study."""
+    length = min(bench.config.searching.latency_length, bench.teacher.model.config.max_position_embeddings)
+    shape = dataclasses.replace(student, start="random", teacher_layers=None, name="student")
+    key = hashlib.sha256(repr((shape, length)).encode()).hexdigest()[:12]
+    path = bench.folder / "costs" / f"{key}.json"
+    with alone(bench.folder / "costs"):
+        if not path.is_file():
+            write_json(path, _measure(bench, shape, length))
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _measure(bench: Bench, shape: StudentConfig, length: int) -> dict[str, float]:
+    model = build_student(shape, bench.teacher.model, seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        card = CardText(title="student", description="Random weights, to be measured.", task="none")
+        save(model, bench.teacher.prepared.tokenizer, Path(folder) / "model", card=card)
+        size = weight_bytes(Path(folder) / "model") / 1e6
+    (cell,) = measure_latency({"student": model}, batches=(1,), lengths=(length,), threads=(1,), seconds=2.0)["student"]
+    return {"latency_ms": cell.p50_ms, "size_mb": size}
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold `folder` against the other workers of this machine, waiting for them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".turn").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,131 @@
+"""Studies as a user meets them: to a page and a run, killed and gone on with, several workers on one store."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from common.command import run_command
+from common.study_record import StudyRecord
+from distill.study import main
+from distill.study_config import StudyConfig
+from reports.record import Record
+
+
+@pytest.fixture
+def options(tmp_path: Path, reviews: Path, encoder: Path) -> list[str]:
+    places = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
+    training = ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--name", "s"]
+    return [str(option) for option in (*places, *training, "--latency-length", "16")]
+
+
+def _study(*arguments: object) -> int:
+    return run_command(main, StudyConfig, arguments=[str(argument) for argument in arguments])
+
+
+def _record(tmp_path: Path) -> StudyRecord:
+    return StudyRecord.load(tmp_path / "runs" / "s" / "study.json")
+
+
+def test_from_data_to_a_page_a_comparison_and_a_run(
+    tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*options, "--workers", "1", "--range", "hidden=8..20", "--fix", "temperature=2", "--max-size-mb", "0.07"]
+    assert _study(*asked, "--trials", "6") == 0
+    record = _record(tmp_path)
+    assert len(record.trials) == 6
+    assert {row.state for row in record.trials} <= {"complete", "pruned"}
+    for row in record.trials:
+        assert row.settings["temperature"] == 2 and row.settings["hidden"] % row.settings["heads"] == 0
+        if row.size_mb > 0.07:
+            assert row.state == "pruned" and not row.rungs and "before training" in (row.reason or "")
+    best = max((row for row in record.trials if row.within), key=lambda row: row.score or 0)
+    assert record.chosen is not None
+    assert next(row for row in record.trials if row.number == record.chosen).score == best.score
+    assert not list((tmp_path / "runs" / "s").glob("trials/*/*/model"))
+    page = (tmp_path / "reports" / "s.html").read_text(encoding="utf-8")
+    assert f"trial {record.chosen}" in page
+    assert "s.html" in (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
+
+    assert _study(*asked, "--trials", "7", "--confirm", "1", "--seeds", "2", "--apply", "best", "--no-speed") == 0
+    longer = _record(tmp_path)
+    assert [row.score for row in longer.trials[:6]] == [row.score for row in record.trials]
+    assert [row.name for row in longer.finals] == ["preset", f"trial {longer.chosen}"]
+    assert longer.finals[1].against_preset is not None and len(longer.finals[1].by_seed) == 2
+    applied = Record.load(tmp_path / "runs" / f"s-trial-{longer.chosen}" / "record.json")
+    chosen = next(row for row in longer.trials if row.number == longer.chosen)
+    assert applied.model("tiny").architecture["hidden"] == chosen.settings["hidden"]
+
+    capsys.readouterr()
+    assert _study(*options, "--workers", "1", "--fix", "temperature=3", "--trials", "7") == 2
+    assert "was begun with other settings" in capsys.readouterr().err
+
+
+def test_killed_whole_and_gone_on_with(tmp_path: Path, options: list[str]) -> None:
+    asked = ["distill.study", *options, "--fix", "budget=2", "--pruner", "none"]
+    kill_when(tmp_path / "runs" / "s" / "trials", "1/rung-0/*/history.jsonl", *asked, "--trials", "3", "--workers", "1")
+    study = optuna.load_study(study_name="s", storage=open_storage(None, tmp_path / "runs" / "s"))
+    assert [trial.state.name for trial in study.trials].count("RUNNING") == 1
+    finished = [trial.values for trial in study.trials if trial.state.name == "COMPLETE"]
+    assert _study(*asked[1:], "--trials", "3", "--workers", "1") == 0
+    record = _record(tmp_path)
+    assert [row.state for row in record.trials] == ["complete"] * 3 and record.retried == 1
+    assert [[row.score] for row in record.trials][: len(finished)] == finished
+    assert {trial.state.name for trial in study.get_trials()} == {"COMPLETE", "FAIL"}
+
+
+def test_a_killed_worker_costs_no_trial(tmp_path: Path, options: list[str]) -> None:
+    asked = ["distill.study", *options, "--trials", "4", "--workers", "2", "--pruner", "none"]
+    journal = tmp_path / "trials.log"
+    process = subprocess.Popen(
+        command(*asked, "--storage", f"journal:{journal}"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    folder, deadline = tmp_path / "runs" / "s" / "trials", time.monotonic() + 120
+    while not any(folder.glob("*/rung-0/*/history.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    study = optuna.load_study(study_name="s", storage=open_storage(f"journal:{journal}", tmp_path))
+    owner = next(trial.user_attrs["owner"] for trial in study.trials if trial.state.name == "RUNNING")
+    psutil.Process(int(owner.split(":")[1])).kill()
+    said = process.communicate(timeout=200)[0].decode()
+    assert process.returncode == 0, said
+    assert "a worker died" in said
+    record = _record(tmp_path)
+    assert [row.state for row in record.trials] == ["complete"] * 4 and record.retried == 1
+
+
+TAKES_TURNS = """
+import sys
+import optuna
+from pathlib import Path
+from distill.study_storage import OWNER, SLOT, open_storage, owner, waiting
+
+def objective(trial):
+    if SLOT not in trial.user_attrs:
+        raise ValueError
+    trial.set_user_attr(OWNER, owner())
+    trial.report(1.0, 1)
+    return trial.suggest_float("x", 0, 1)
+
+study = optuna.load_study(study_name="s", storage=open_storage(sys.argv[1], Path()))
+while waiting(study):
+    study.optimize(objective, n_trials=1, catch=(ValueError,))
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite:///{}/study.db", "journal:{}/trials.log"])
+def test_two_workers_on_one_store_without_lock_errors(tmp_path: Path, kind: str) -> None:
+    place = kind.format(tmp_path)
+    study = optuna.create_study(study_name="s", storage=open_storage(place, tmp_path))
+    assert top_up(study, 50) == 50
+    workers = [
+        subprocess.Popen(
+            [*command()[:1], "-c", TAKES_TURNS, place], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        for _ in range(2)
+    ]
+    said = [worker.communicate(timeout=100)[0].decode() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], said
+    assert not any("locked" in text for text in said)
+    assert [trial.state.name for trial in slots(study)] == ["COMPLETE"] * 50
+    assert len({trial.user_attrs["owner"] for trial in slots(study)}) == 2
+    assert waiting(study) == 0 and revive(study) == 0 and all(SLOT in trial.user_attrs for trial in slots(study))
