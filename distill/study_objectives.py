@@ -1,6 +1,7 @@
 """What a study optimises, what it must not exceed, and when a trial is given up."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import optuna
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, SuccessiveHalvingPruner
@@ -8,6 +9,8 @@ from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESample
 from optuna.trial import FrozenTrial, TrialState
 
 from distill.study_config import SearchOptions
+
+Direction = Literal["minimize", "maximize"]
 
 COSTS = {"latency": "latency_ms", "size": "size_mb"}
 """Objective to the user attribute that holds it."""
@@ -17,7 +20,8 @@ FACTOR = 3
 """Of successive halving: one in so many goes on."""
 
 
-def directions(options: SearchOptions) -> list[str]:
+def directions(options: SearchOptions) -> list[Direction]:
+    """Of the objectives, in their order."""
     return ["maximize" if name == "accuracy" else "minimize" for name in options.objectives]
 
 

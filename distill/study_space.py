@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 from transformers import PretrainedConfig
@@ -55,7 +55,7 @@ class Part:
         if self.fixed is not None:
             return self.fixed
         if self.choices:
-            return trial.suggest_categorical(self.name, self.choices)
+            return cast(Value, trial.suggest_categorical(self.name, self.choices))
         if self.log:
             return trial.suggest_float(self.name, self.low, self.high, log=True)
         return trial.suggest_int(self.name, int(self.low), int(self.high), step=self.step)

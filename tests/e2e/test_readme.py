@@ -11,6 +11,7 @@ from distill.compress_config import CompressConfig
 from distill.config import RunConfig
 from distill.general_config import GeneralConfig
 from distill.predict import PredictConfig
+from distill.study_config import StudyConfig
 from reports.build import BuildConfig
 from teacher.ablation_config import AblateConfig
 from teacher.finetune import FinetuneConfig
@@ -22,6 +23,7 @@ CONFIGS = {
     "distill.general": GeneralConfig,
     "distill.compress": CompressConfig,
     "distill.predict": PredictConfig,
+    "distill.study": StudyConfig,
     "teacher.finetune": FinetuneConfig,
     "teacher.pretrain": PretrainCommand,
     "teacher.ablate": AblateConfig,
