@@ -8,12 +8,14 @@ import socket
 import warnings
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import optuna
 import psutil
 from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import Connection, Engine, event
 
 from common.errors import UserError
 from common.words import first_line
@@ -46,16 +48,37 @@ def open_storage(place: str | None, folder: Path) -> BaseStorage:
         arguments = {"connect_args": {"timeout": 100}} if place.startswith("sqlite") else {"pool_pre_ping": True}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            return RDBStorage(
+            store = RDBStorage(
                 place,
                 engine_kwargs=arguments,
                 heartbeat_interval=HEARTBEAT,
                 grace_period=GRACE,
                 heartbeat_stale_trial_callback=_again,
             )
+        if place.startswith("sqlite"):
+            _one_at_a_time(store.engine)
+        return store
     except Exception as error:
         wanted = "expected journal:FILE or an SQLAlchemy URL such as sqlite:///study.db or postgresql+psycopg://HOST/DB"
         raise UserError(f"--storage {place}: {first_line(error)}; {wanted}") from error
+
+
+def _one_at_a_time(engine: Engine) -> None:
+    """Let every transaction of SQLite lock the file from its start.
+
+    It has no locks of rows: two workers that both read a slot as waiting before either took it would run it twice.
+    """
+
+    def leave_transactions_to_us(connection: Any, record: Any) -> None:
+        connection.isolation_level = None
+
+    def lock(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", leave_transactions_to_us)
+    event.listen(engine, "begin", lock)
+    # Connections that were opened before know nothing of this.
+    engine.dispose()
 
 
 def owner() -> str:

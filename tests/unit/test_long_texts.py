@@ -93,7 +93,7 @@ def test_ways_are_for_single_texts(tmp_path: Path) -> None:
     path.write_text("\n".join(["text1\ttext2\tlabel", *rows]))
     with pytest.raises(UserError, match="--long windows is for classes, numbers or labels of single texts"):
         TaskOptions(task=str(path), long="windows").load()
-    with pytest.raises(UserError, match="--stride 4 is for --long windows"):
+    with pytest.raises(UserError, match="--stride 4 is for questions, and for --long windows"):
         TaskOptions(task=str(path), stride=4).load()
 
 
