@@ -1,6 +1,7 @@
 """What a study optimises, what it must not exceed, and when a trial is given up."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import optuna
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, SuccessiveHalvingPruner
@@ -17,7 +18,7 @@ FACTOR = 3
 """Of successive halving: one in so many goes on."""
 
 
-def directions(options: SearchOptions) -> list[str]:
+def directions(options: SearchOptions) -> list[Literal["minimize", "maximize"]]:
     return ["maximize" if name == "accuracy" else "minimize" for name in options.objectives]
 
 

@@ -55,7 +55,9 @@ class Part:
         if self.fixed is not None:
             return self.fixed
         if self.choices:
-            return trial.suggest_categorical(self.name, self.choices)
+            chosen = trial.suggest_categorical(self.name, self.choices)
+            assert chosen is not None, "no part has None among its choices"
+            return chosen
         if self.log:
             return trial.suggest_float(self.name, self.low, self.high, log=True)
         return trial.suggest_int(self.name, int(self.low), int(self.high), step=self.step)

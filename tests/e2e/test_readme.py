@@ -9,6 +9,7 @@ import tyro
 
 from distill.config import RunConfig
 from distill.general_config import GeneralConfig
+from distill.study_config import StudyConfig
 from reports.build import BuildConfig
 from teacher.ablation_config import AblateConfig
 from teacher.finetune import FinetuneConfig
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = {
     "distill.run": RunConfig,
     "distill.general": GeneralConfig,
+    "distill.study": StudyConfig,
     "teacher.finetune": FinetuneConfig,
     "teacher.pretrain": PretrainCommand,
     "teacher.ablate": AblateConfig,

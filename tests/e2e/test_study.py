@@ -1,14 +1,19 @@
 """Studies as a user meets them: to a page and a run, killed and gone on with, several workers on one store."""
 
 import subprocess
+import time
 from pathlib import Path
 
+import optuna
+import psutil
 import pytest
+from e2e.conftest import ROOT, command, kill_when
 
 from common.command import run_command
 from common.study_record import StudyRecord
 from distill.study import main
 from distill.study_config import StudyConfig
+from distill.study_storage import SLOT, open_storage, revive, slots, top_up, waiting
 from reports.record import Record
 
 
