@@ -4,7 +4,6 @@ A trial is a slot that was queued: workers on any machine take slots from the st
 slot whose worker died is queued again with the same settings.
 """
 
-import fcntl
 import socket
 import warnings
 from datetime import datetime
@@ -30,20 +29,6 @@ SLOT, OWNER, SURPLUS = "slot", "owner", "surplus"
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     _again = RetryHeartbeatStaleTrialCallback(max_retry=MOST_RETRIES)
-
-
-class TakingTurns(RDBStorage):
-    """An SQLite store that gives a waiting trial to one worker only.
-
-    Optuna locks the row while it looks whether the trial still waits; SQLite has no such locks, and two workers that
-    look in the same moment both get it.
-    """
-
-    def set_trial_state_values(self, *arguments: Any, **options: Any) -> bool:
-        """As in RDBStorage, by one process at a time."""
-        with Path(f"{self.engine.url.database}.turn").open("w") as turn:
-            fcntl.flock(turn, fcntl.LOCK_EX)
-            return bool(super().set_trial_state_values(*arguments, **options))
 
 
 def open_storage(place: str | None, folder: Path) -> BaseStorage:
