@@ -130,6 +130,10 @@ def test_the_format_follows_from_the_name_or_the_first_line(tmp_path: Path) -> N
     assert texts_of(written(tmp_path, "empty.txt", "")) == []
     with pytest.raises(UserError, match="one list of objects"):
         texts_of(written(tmp_path, "l.json", "[\n" + row + "]"))
+    assert texts_of(written(tmp_path, "o.json", row)) == [Text(1, "one")]
+    for document in ('{"version": "1.1", "data": []}', '{\n "data": []\n}'):
+        with pytest.raises(UserError, match="one JSON document"):
+            texts_of(written(tmp_path, "d.json", document))
 
 
 def test_a_line_without_end_takes_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
