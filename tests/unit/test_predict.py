@@ -449,3 +449,8 @@ def test_choices_are_made_as_the_task_makes_them(
         predict(PredictConfig(model=tmp_path / "other", text=("the plot",), choices=("a", "b"), running=running))
     with pytest.raises(UserError, match="--choices are two or more"):
         PredictConfig(model=tmp_path, text=("the plot",), choices=("one",))
+
+
+def test_a_model_of_tags_is_named_as_such() -> None:
+    with pytest.raises(UserError, match="m tags words"):
+        head_for({"architectures": ["BertForTokenClassification"], "id2label": {"0": "O"}}, Answering(), "m")
