@@ -52,7 +52,7 @@ class CompressOptions:
     """What int8 may lose of the metric on the selection split; the most sensitive parts stay in fp32 until it holds."""
 
     def __post_init__(self) -> None:
-        problems = []
+        problems = self._without_int8()
         if self.prune is not None and not 0 < self.prune < 1:
             problems.append(f"--prune {self.prune}: expected a share above 0 and below 1, such as 0.5")
         if self.importance not in IMPORTANCE:
@@ -71,6 +71,15 @@ class CompressOptions:
             problems.append(str(error))
         if problems:
             raise UserError("; ".join(problems))
+
+    def _without_int8(self) -> list[str]:
+        """A problem for each option of --int8 that was given without it."""
+        given = {name: getattr(self, name) for name in ("int8_method", "embedding_bits", "max_drop")}
+        return [
+            f"--{name.replace('_', '-')} {value} is for --int8: give that too"
+            for name, value in given.items()
+            if not self.int8 and value != getattr(type(self), name)
+        ]
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ def head_for(config: Mapping[str, Any], options: Answering, where: str) -> Head:
     if architecture.endswith(SEQUENCE):
         kind = config.get("problem_type") or ("regression" if len(labels) == 1 else "single_label_classification")
         key = f"{SEQUENCE}: {kind}"
+    if architecture.endswith("ForTokenClassification"):
+        raise UserError(f"{where} tags words: predictions of tags are not made here; transformers' pipeline makes them")
     if key not in HEADS:
         raise UserError(
             f"{where} is a {architecture}: a model fine-tuned on a task was expected, with one of the heads "

@@ -1,6 +1,7 @@
 """The texts to predict for, streamed: lines of text, jsonl objects, or rows of csv and tsv."""
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,9 +68,16 @@ def _format(path: Path | None, reading: Reading, first: str) -> Format:
             return SUFFIXES[name.suffix.lower()]
         if first.lstrip().startswith("[") and name.suffix.lower() == ".json":
             raise UserError(f"{path} is one list of objects: make it jsonl, one object a line, to have it streamed")
+        if name.suffix.lower() == ".json" and _is_document(first):
+            raise UserError(f"{path} is one JSON document: make it jsonl, one object a line with one text each")
         if reading.text_column is not None and not first.lstrip().startswith("{"):
             return "tsv" if "\t" in first else "csv"
     return "jsonl" if is_object(first) else "txt"
+
+
+def _is_document(first: str) -> bool:
+    """Whether a .json file with this first line is one document, such as SQuAD's, and not an object a line."""
+    return first.strip() == "{" or (is_object(first) and isinstance(json.loads(first).get("data"), list))
 
 
 def _plain(lines: Iterator[tuple[int, str]], faults: Faults, oddities: Oddities) -> Iterator[Text]:

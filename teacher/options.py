@@ -172,4 +172,7 @@ class FinetuneOptions:
             "--teacher-evaluations": self.teacher_evaluations,
             "--teacher-adapter-rank": self.teacher_adapter_rank,
         }
-        return problems + [f"{name} {count}: expected at least 1" for name, count in counts.items() if count < 1]
+        problems += [f"{name} {count}: expected at least 1" for name, count in counts.items() if count < 1]
+        if self.teacher_adapter == "none" and self.teacher_adapter_rank != type(self).teacher_adapter_rank:
+            problems.append(f"--teacher-adapter-rank {self.teacher_adapter_rank} is for --teacher-adapter lora")
+        return problems

@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.errors import UserError
-from common.heads import CHOICE, head_of_model
+from common.heads import CHOICE, SPANS, head_of_model
 from common.progress import progress
 from teacher.batches import Batches, sorted_batches
 from teacher.lanes import side_by_side
@@ -54,10 +54,13 @@ class Prepared:
         return torch.from_numpy(np.unique(np.concatenate([*pieces, [self.pad]])))
 
     def truncations(self) -> list[str]:
-        """One sentence for each split that had texts longer than the limit."""
+        """One sentence for each split that had texts longer than the limit, or questions that left no room."""
+        pieces = f"{self.max_length} pieces"
+        what = f"texts were longer than {pieces} and cut"
+        if self.task.head_kind == SPANS:
+            what = f"questions left too few of {pieces} for the context and were cut"
         return [
-            f"{encoded.truncated:,} of {len(encoded.references):,} {name} texts were longer than {self.max_length} "
-            "pieces and cut"
+            f"{encoded.truncated:,} of {len(encoded.references):,} {name} {what}"
             for name, encoded in self.splits.items()
             if encoded.truncated
         ]

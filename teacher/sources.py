@@ -20,7 +20,7 @@ from transformers import (
 from common.architectures import register_architectures
 from common.artifact import TOKENIZER
 from common.errors import UserError
-from common.heads import AUTO_CLASSES, CHOICE, head_of
+from common.heads import AUTO_CLASSES, CHOICE, SEQUENCE, head_of
 from common.output_layer import is_head, output_layer
 from common.pooled import pooled_configuration
 from common.progress import say
@@ -111,6 +111,8 @@ def _load(source: str, where: str, task: Task, seed: int, pooling: str) -> Loade
     finetuned = head_of(config.architectures) == task.head_kind
     order = _label_order(config, task, source) if finetuned else None
     head = task.head() if order is None else {}
+    if pooling != "cls" and task.head_kind != SEQUENCE:
+        raise UserError(f"--teacher-pooling {pooling} is for classes, numbers or labels of texts: leave it out")
     if pooling != "cls" and not finetuned:
         head = {"config": pooled_configuration(config, pooling, **head)}
     with torch.random.fork_rng(devices=[]):

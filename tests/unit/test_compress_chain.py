@@ -81,6 +81,8 @@ def test_options_make_steps_in_the_order_of_the_table(tmp_path: Path) -> None:
     assert [step.name for step in steps_for(CompressOptions(prune=0.5, int8=True), work)] == ["prune", "onnx", "int8"]
     assert [step.name for step in steps_for(CompressOptions(onnx=True), work)] == ["onnx"]
     assert not CompressOptions().anything
+    with pytest.raises(UserError, match="--embedding-bits 4 is for --int8"):
+        CompressOptions(prune=0.5, embedding_bits=4)
     assert [step.name for step in steps_for(CompressOptions(prune=0.5, trim_vocabulary=True), work)] == [
         "trim",
         "prune",

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,3 +188,10 @@ def test_plain_models_are_left_as_they_were(tiny_bert: Callable[..., PreTrainedM
     student = build_student(student_preset("tiny", teacher.config), teacher, seed=0)
     assert type(student) is BertForSequenceClassification
     assert student.config.model_type == "bert"
+
+
+def test_pooling_is_refused_for_a_head_that_reads_every_piece(tmp_path: Path, tiny_bert: Callable[..., Any]) -> None:
+    tiny_bert(model_class=BertModel).save_pretrained(tmp_path)
+    task: Any = SimpleNamespace(head_kind="ForQuestionAnswering", head=dict)
+    with pytest.raises(UserError, match="--teacher-pooling mean is for classes, numbers or labels of texts"):
+        load_for_task(str(tmp_path), task, 0, pooling="mean")

@@ -261,6 +261,7 @@ def test_without_peft_adapters_are_refused_at_the_start(monkeypatch: pytest.Monk
         ({"teacher_accumulation": 0}, "--teacher-accumulation 0"),
         ({"teacher_evaluations": 0}, "--teacher-evaluations 0"),
         ({"teacher_adapter_rank": 0}, "--teacher-adapter-rank 0"),
+        ({"teacher_adapter_rank": 4}, "--teacher-adapter-rank 4 is for --teacher-adapter lora"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float], named: str) -> None:

@@ -130,6 +130,10 @@ def test_the_format_follows_from_the_name_or_the_first_line(tmp_path: Path) -> N
     assert texts_of(written(tmp_path, "empty.txt", "")) == []
     with pytest.raises(UserError, match="one list of objects"):
         texts_of(written(tmp_path, "l.json", "[\n" + row + "]"))
+    assert texts_of(written(tmp_path, "o.json", row)) == [Text(1, "one")]
+    for document in ('{"version": "1.1", "data": []}', '{\n "data": []\n}'):
+        with pytest.raises(UserError, match="one JSON document"):
+            texts_of(written(tmp_path, "d.json", document))
 
 
 def test_a_line_without_end_takes_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,3 +449,8 @@ def test_choices_are_made_as_the_task_makes_them(
         predict(PredictConfig(model=tmp_path / "other", text=("the plot",), choices=("a", "b"), running=running))
     with pytest.raises(UserError, match="--choices are two or more"):
         PredictConfig(model=tmp_path, text=("the plot",), choices=("one",))
+
+
+def test_a_model_of_tags_is_named_as_such() -> None:
+    with pytest.raises(UserError, match="m tags words"):
+        head_for({"architectures": ["BertForTokenClassification"], "id2label": {"0": "O"}}, Answering(), "m")

@@ -17,7 +17,7 @@ from distill.committee import other_answers
 from distill.soft import FORMS
 from teacher.answer_scores import answer_scores, normalised, word_f1
 from teacher.data import Example, TaskData, load_task
-from teacher.prepare import predict_logits, prepare, settings_of, tune
+from teacher.prepare import Prepared, predict_logits, prepare, settings_of, tune
 from teacher.questions import Answer, Gold
 from teacher.spans import best_rows, best_spans, best_threshold
 from teacher.tasks import task_for
@@ -174,6 +174,8 @@ def test_a_long_question_is_cut_and_counted(tiny_tokenizer: BertTokenizerFast) -
     assert encoded.truncated == 1
     assert max(encoded.lengths) <= 8
     assert min(len(offsets) for offsets in encoded.offsets) >= 1
+    prepared = Prepared(task=task, tokenizer=tiny_tokenizer, splits={"train": encoded}, max_length=8)
+    assert prepared.truncations() == ["1 of 2 train questions left too few of 8 pieces for the context and were cut"]
 
 
 def _logits(encoded: EncodedQuestions, *peaks: tuple[int, int, float]) -> np.ndarray:
