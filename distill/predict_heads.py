@@ -8,12 +8,14 @@ from distill.predict_answers import Answering, Head
 from distill.predict_choices import Choice
 from distill.predict_sequence import MultiLabel, Regression, SingleLabel
 from distill.predict_spans import SpanAnswers
+from distill.predict_tags import WordTags
 
 SEQUENCE = "ForSequenceClassification"
 HEADS: dict[str, type[Head]] = {
     f"{SEQUENCE}: single_label_classification": SingleLabel,
     f"{SEQUENCE}: multi_label_classification": MultiLabel,
     f"{SEQUENCE}: regression": Regression,
+    "ForTokenClassification": WordTags,
     "ForQuestionAnswering": SpanAnswers,
     "ForMultipleChoice": Choice,
 }
@@ -32,8 +34,6 @@ def head_for(config: Mapping[str, Any], options: Answering, where: str) -> Head:
     if architecture.endswith(SEQUENCE):
         kind = config.get("problem_type") or ("regression" if len(labels) == 1 else "single_label_classification")
         key = f"{SEQUENCE}: {kind}"
-    if architecture.endswith("ForTokenClassification"):
-        raise UserError(f"{where} tags words: predictions of tags are not made here; transformers' pipeline makes them")
     if key not in HEADS:
         raise UserError(
             f"{where} is a {architecture}: a model fine-tuned on a task was expected, with one of the heads "

@@ -16,6 +16,7 @@ from teacher.batches import padded
 from teacher.data import Example
 from teacher.schemes import OUTSIDE, entities, scheme_of
 from teacher.tasks.base import Encoded, PerLabel, Task
+from teacher.word_pieces import first_pieces
 
 IGNORED = -100
 """The label of pieces that no tag belongs to, as in torch's cross-entropy."""
@@ -181,25 +182,6 @@ class Tags(Task):
         if self.scheme is not None:
             return entities(names, self.scheme) if set(names) != {OUTSIDE} else set()
         return {(name, place, place + 1) for place, name in enumerate(names)}
-
-
-def first_pieces(offsets: np.ndarray, special: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """For each word the first piece that has a character of it; -1: none.
-
-    offsets (pieces, 2) and words (n, 2): first character and the one after the last, both rising; special (pieces,):
-    pieces that stand for no text.
-
-    >>> first_pieces(np.array([[0, 0], [0, 2], [3, 5], [5, 8]]), np.array([True, False, False, False]),
-    ...              np.array([[0, 2], [3, 8], [9, 12]])).tolist()
-    [1, 2, -1]
-    """
-    text = np.flatnonzero(~special & (offsets[:, 1] > offsets[:, 0]))
-    if len(text) == 0:
-        return np.full(len(words), -1)
-    starts, ends = offsets[text, 0], offsets[text, 1]
-    after = np.searchsorted(ends, words[:, 0], side="right")
-    place = np.minimum(after, len(text) - 1)
-    return np.where((after < len(text)) & (starts[place] < words[:, 1]), text[place], -1)
 
 
 def _ragged(rows: Sequence[np.ndarray]) -> np.ndarray:

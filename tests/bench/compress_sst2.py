@@ -63,7 +63,8 @@ def main() -> None:
     teacher, model = _base_shapes(options) if options.base else (options.teacher, options.model)
     chain = shlex.split(options.chain)
     # Random weights have nothing to recover or to lose, and no gradient says what matters.
-    without = ["--no-recovery", "--prune-steps", "1", "--importance", "random", "--max-drop", "1"]
+    without = ["--no-recovery", "--prune-steps", "1", "--importance", "random"]
+    without += ["--max-drop", "1"] if "--int8" in chain else []
     chain += without if options.base else []
     name = "compress-base" if options.base else "compress-sst2"
     places = ["--out", options.out / name, "--reports", options.out / "reports", "--data-dir", options.data_dir]

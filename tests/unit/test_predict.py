@@ -12,7 +12,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import BertForMultipleChoice, BertForQuestionAnswering, BertTokenizerFast, PreTrainedModel
+from transformers import (
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForTokenClassification,
+    BertTokenizerFast,
+    PreTrainedModel,
+)
 
 from common.artifact import save
 from common.card import CardText
@@ -24,6 +30,7 @@ from distill.predict_heads import HEADS, head_for
 from distill.predict_input import read_texts
 from distill.predict_lines import Faults, Lines, open_lines
 from distill.predict_models import find_model
+from distill.predict_tags import words_of
 from distill.predict_texts import Reading, Text
 from distill.predictor import chunks, length_batches
 from students.export import export_onnx
@@ -451,6 +458,28 @@ def test_choices_are_made_as_the_task_makes_them(
         PredictConfig(model=tmp_path, text=("the plot",), choices=("one",))
 
 
-def test_a_model_of_tags_is_named_as_such() -> None:
-    with pytest.raises(UserError, match="m tags words"):
-        head_for({"architectures": ["BertForTokenClassification"], "id2label": {"0": "O"}}, Answering(), "m")
+def test_entities_are_those_of_the_models_tags(
+    tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    labels = {0: "O", 1: "B-X", 2: "I-X"}
+    model = tiny_bert(model_class=BertForTokenClassification, labels=3, id2label=labels)
+    with torch.no_grad():
+        model.classifier.weight.mul_(20)
+    save(model, tiny_tokenizer, tmp_path / "m", card=CARD)
+    texts = ["good film, the plot.", "bad actor (music) is great", "?"]
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(texts), encoding="utf-8")
+    out = tmp_path / "o.jsonl"
+    predict(PredictConfig(model=tmp_path / "m", reading=Reading(file=path), out=out, running=Running(threads=1)))
+    for text, line in zip(texts, out.read_text(encoding="utf-8").splitlines(), strict=True):
+        words = [text[first:last] for first, last in words_of(text)]
+        inputs = tiny_tokenizer(words, is_split_into_words=True, return_tensors="pt")
+        with torch.inference_mode():
+            best = model(**inputs).logits[0].argmax(-1)
+        tags = [labels[int(best[inputs.word_ids().index(place)])] for place in range(len(words))]
+        found = json.loads(line)["entities"]
+        places = [(entity["text"], entity["label"]) for entity in found]
+        assert len(found) == sum(tag.startswith("B-") for tag in tags)
+        assert all(text[entity["start"] : entity["end"]] == entity["text"] for entity in found)
+        assert [name for _, name in places] == ["X"] * len(found)
+        assert all(0 < entity["probability"] <= 1 for entity in found)

@@ -18,7 +18,8 @@ from distill.losses import soft_binary, soft_logits, soft_positions
 from teacher.data import TaskData, load_task
 from teacher.schemes import canonical, scheme_of
 from teacher.tasks import task_for
-from teacher.tasks.tags import IGNORED, Tags, first_pieces
+from teacher.tasks.tags import IGNORED, Tags
+from teacher.word_pieces import first_pieces
 
 WORDS = ["good", "film", "bad", "plot", "actor", "music", "story"]
 SCHEMES = {"IOB2": IOB2, "BIOES": IOBES}
