@@ -11,11 +11,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from common.artifact import CardText, save
+from common.families import max_length as longest
 from common.progress import say
 from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
 from distill.measure import measure_latency
-from distill.recovery import SAMPLE, Training, recover, recovery_stage, sample
+from distill.recovery import SAMPLE, Training, recover, recovery_stage
 from students.anatomy import check_prunable
 from students.importance import at_random
 from students.prune import pruned
@@ -44,7 +45,7 @@ class Pruning:
         """The pruned model in `folder`."""
         loaded = load_for_task(str(artifact.folder), self.task, seed=0)
         check_prunable(loaded.model.config)
-        prepared = prepare(self.task, loaded.tokenizer, min(self.max_length, _positions(loaded.model)))
+        prepared = prepare(self.task, loaded.tokenizer, min(self.max_length, longest(loaded.model.config)))
         cost = _cost(self.options.prune_target, loaded.model)
         whole = cost(shape_of(loaded.model))
         current = loaded.model
@@ -125,7 +126,7 @@ class Pruning:
 
         return pruned(
             model,
-            sample(prepared, SAMPLE),
+            prepared.sample(SAMPLE),
             loss,
             parts=self.options.parts,
             cost=cost,
@@ -163,22 +164,18 @@ class _Stored:
         save(model, prepared.tokenizer, self.folder / name, card=card, replace=True, files=files)
 
 
-def _positions(model: PreTrainedModel) -> int:
-    return int(model.config.max_position_embeddings)
-
-
 def _cost(target: str, model: PreTrainedModel) -> Cost:
     if target == "parameters":
         return lambda shape: shape.encoder_parameters
     if target == "flops":
-        return lambda shape: shape.flops(min(128, _positions(model)))
+        return lambda shape: shape.flops(min(128, longest(model.config)))
     return functools.cache(functools.partial(_milliseconds, model))
 
 
 def _milliseconds(model: PreTrainedModel, shape: EncoderShape) -> float:
     """At batch 1, 16 pieces, one thread, as a share of the time of `model`, measured in turns."""
     pair = {"whole": model, "cut": model_in_shape(model, shape)}
-    lengths = (min(16, _positions(model)),)
+    lengths = (min(16, longest(model.config)),)
     times = measure_latency(pair, batches=(1,), lengths=lengths, threads=(1,), seconds=1.0, shown=False)
     share = times["cut"][0].p50_ms / times["whole"][0].p50_ms
     say(f"  {in_words(shape)}: {share:.2f} of the time")

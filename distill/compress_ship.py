@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.artifact import CardText
+from common.families import max_length as positions
 from common.progress import say
 from common.words import counted
 from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
-from distill.flops import max_length as positions
 from distill.onnx_runtime import onnx_tokenizer
-from distill.recovery import sample
 from students.export import export_onnx
 from students.onnx_folder import read_info
 from students.quantize import Quantised, quantise
@@ -59,7 +58,7 @@ class Quantising:
         names = ("train", "select") if self.options.int8_method == "static" else ("select",)
         splits = {name: prepare_split(self.task, tokenizer, name, longest) for name in names}
         prepared = Prepared(task=self.task, tokenizer=tokenizer, splits=splits, max_length=longest)
-        batches = sample(prepared, CALIBRATION) if "train" in splits else []
+        batches = prepared.sample(CALIBRATION) if "train" in splits else []
         found = quantise(
             artifact.folder,
             folder / "model",

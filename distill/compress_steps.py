@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from common.families import max_length as longest
 from distill.compress_chain import Step
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
@@ -44,7 +45,7 @@ def work_for(
 
     def answers() -> np.ndarray:
         loaded = load_for_task(str(teacher), task, seed=0)
-        limit = min(max_length, loaded.model.config.max_position_embeddings)
+        limit = min(max_length, longest(loaded.model.config))
         prepared = prepare(task, loaded.tokenizer, limit)
         path = stored_logits(
             folder / "teacher",

@@ -15,9 +15,10 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from common.errors import UserError
+from common.families import max_length
 from common.hardware import usable_cores
 from common.progress import Progress
-from distill.flops import evaluation_mode, flops, max_length, random_batch
+from distill.flops import evaluation_mode, flops, random_batch
 from distill.memory import peak_memory
 from reports.record import Latency, Size, Speed
 

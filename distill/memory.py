@@ -59,7 +59,8 @@ def _work(folder: Path, batch: int, length: int, threads: int) -> int:
     import transformers
 
     from common.architectures import model_class, register_architectures
-    from distill.flops import max_length, random_batch
+    from common.families import max_length
+    from distill.flops import random_batch
 
     torch.set_num_threads(threads)
     register_architectures()

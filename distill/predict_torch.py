@@ -11,7 +11,7 @@ from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedModel
 
 from common.artifact import load
-from distill.flops import max_length
+from common.families import max_length
 from distill.predict_models import Precision, read_config
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.lanes import side_by_side

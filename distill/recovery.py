@@ -12,7 +12,6 @@ from distill.distiller import Distiller, without_dropout
 from distill.projections import fitted_projection
 from distill.recipes import TOKENS
 from distill.stages import Stage, filled
-from teacher.batches import Batches
 from teacher.head import standardised_head
 from teacher.loop import Outcome, train
 from teacher.prepare import Prepared
@@ -83,7 +82,7 @@ def recover(
         before,
         stage,
         prepared.task,
-        projection=fitted_projection(model, before, sample(prepared, SAMPLE), layers),
+        projection=fitted_projection(model, before, prepared.sample(SAMPLE), layers),
         teacher_logits=torch.from_numpy(teacher_logits),
         lengths=encoded.lengths,
     )
@@ -96,7 +95,7 @@ def recover(
             distiller,
             batches,
             stage.loop(
-                examples=_examples(batches),
+                examples=len(batches.lengths),
                 seed=training.seed,
                 precision=training.precision,
                 checkpoint_every=training.checkpoint_every,
@@ -105,14 +104,3 @@ def recover(
             label=label,
             evaluate=lambda: prepared.score(model, "select", training.precision),
         )
-
-
-def _examples(batches: Batches) -> int:
-    return len(batches.lengths)
-
-
-def sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
-    """The first training examples in `count` batches of 32."""
-    encoded = prepared.splits["train"]
-    rows = range(min(len(encoded), 32 * count))
-    return [prepared.task.collate(encoded, rows[start : start + 32], prepared.pad) for start in range(0, len(rows), 32)]

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from common.families import max_length
 from distill.compress_chain import Artifact
-from distill.flops import flops, max_length
+from distill.flops import flops
 from distill.measure import count_embedding_parameters, count_parameters
 from students.quantize_torch import torch_bf16, torch_int8
 from teacher.prepare import model_inputs

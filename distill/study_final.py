@@ -50,9 +50,10 @@ def _jobs(bench: Bench, name: str, settings: Mapping[str, Value]) -> list[Job]:
 def rows(bench: Bench, groups: Mapping[str, Sequence[Job]], trials: Mapping[str, int]) -> tuple[FinalRow, ...]:
     """Finished groups of seeds, the preset's first, measured in turns."""
     models = {name: share(load(group[0].model_folder)[0]) for name, group in groups.items()}
-    length = min(bench.config.searching.latency_length, bench.teacher.model.config.max_position_embeddings)
-    cells = measure_latency(models, batches=(1,), lengths=(length,), threads=(1,), seconds=3.0 * len(models))
-    task, references = bench.teacher.prepared.task, bench.teacher.prepared.splits["evaluate"].labels
+    cells = measure_latency(
+        models, batches=(1,), lengths=(bench.latency_length,), threads=(1,), seconds=3.0 * len(models)
+    )
+    task, references = bench.teacher.prepared.task, bench.teacher.prepared.splits["evaluate"].references
     predictions = {name: answers(group, bench.teacher.prepared) for name, group in groups.items()}
     found = []
     for name, group in groups.items():

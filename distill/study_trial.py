@@ -18,6 +18,7 @@ import optuna
 
 from common.artifact import CardText, save
 from common.errors import UserError
+from common.families import max_length as longest
 from common.files import write_json
 from common.progress import say
 from distill.changes import ChangeOptions
@@ -87,6 +88,11 @@ class Bench:
     shared: Shared
     teacher_score: float
     """On the selection split, higher better."""
+
+    @property
+    def latency_length(self) -> int:
+        """Pieces of the text that latency is measured on."""
+        return min(self.config.searching.latency_length, longest(self.teacher.model.config))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the teacher: every process reads its own."""
@@ -181,7 +187,7 @@ def _clear(folder: Path) -> None:
 
 def measured(bench: Bench, student: StudentConfig) -> dict[str, float]:
     """Milliseconds and megabytes of this very architecture with random weights; each is measured once a study."""
-    length = min(bench.config.searching.latency_length, bench.teacher.model.config.max_position_embeddings)
+    length = bench.latency_length
     shape = dataclasses.replace(student, start="random", teacher_layers=None, name="student")
     key = hashlib.sha256(repr((shape, length)).encode()).hexdigest()[:12]
     path = bench.folder / "costs" / f"{key}.json"

@@ -89,15 +89,8 @@ def _first_weights(job: Job, loaded: Loaded, prepared: Prepared) -> PreTrainedMo
     teacher = loaded.model
     if prepared.tokenizer is not loaded.tokenizer:
         teacher = source_of_weights(teacher, loaded.tokenizer, prepared)
-    activations = gather_activations(teacher, _sample(prepared, 8)) if job.student.start in ("prune", "svd") else None
+    activations = gather_activations(teacher, prepared.sample(8)) if job.student.start in ("prune", "svd") else None
     return build_student(job.student, teacher, seed=job.seed, activations=activations, length=prepared.max_length)
-
-
-def _sample(prepared: Prepared, count: int) -> list[dict[str, torch.Tensor]]:
-    """The first training examples in `count` batches of 32."""
-    encoded = prepared.splits["train"]
-    rows = range(min(len(encoded), 32 * count))
-    return [prepared.task.collate(encoded, rows[start : start + 32], prepared.pad) for start in range(0, len(rows), 32)]
 
 
 def _run_stage(
@@ -202,7 +195,7 @@ def _projection(
     if width(student) == width(teacher):
         return torch.nn.Identity()
     layers = layer_map(stage.layers, student.config.num_hidden_layers, teacher.config.num_hidden_layers)
-    sample = found.first(8) if found.second else _sample(prepared, 8)
+    sample = found.first(8) if found.second else prepared.sample(8)
     return fitted_projection(student, teacher, sample, layers, shared=stage.projection == "shared")
 
 

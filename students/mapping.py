@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, PretrainedConfig, PreTrainedModel
 
 from common.families import family_of, max_length
+from common.heads import AUTO_CLASSES
 from common.pooled import plain_type
 
 RELATIVE_LENGTH = 512
@@ -82,9 +83,6 @@ BERT_NAMES: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Model type to: the beginning, or a part, of a weight's name to what BERT has there, replaced one after the other."""
-
-HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
-"""Kinds of head that have the same output layer in BERT's class; a masked-language head has too."""
 
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "intermediate_size": ("intermediate_size", "hidden_dim"),
@@ -170,7 +168,7 @@ def as_bert(teacher: PreTrainedModel) -> PreTrainedModel:
 def _bert_class(teacher: PreTrainedModel) -> type[PreTrainedModel]:
     """BERT's class with the same kind of head; without a head where BERT has none such."""
     name = type(teacher).__name__
-    head = next((head for head in (*HEADS, "ForMaskedLM") if name.endswith(head)), None)
+    head = next((head for head in (*AUTO_CLASSES, "ForMaskedLM") if name.endswith(head)), None)
     return getattr(transformers, f"Bert{head}") if head is not None else BertModel
 
 

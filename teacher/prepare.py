@@ -48,6 +48,12 @@ class Prepared:
             ),
         )
 
+    def sample(self, count: int) -> list[dict[str, Tensor]]:
+        """The first training examples in `count` batches of 32."""
+        encoded = self.splits["train"]
+        rows = range(min(len(encoded), 32 * count))
+        return [self.task.collate(encoded, rows[start : start + 32], self.pad) for start in range(0, len(rows), 32)]
+
     def occurring(self, *splits: str) -> Tensor:
         """The piece ids that occur in these splits, and the padding, rising."""
         pieces = [ids for split in splits for ids in self.splits[split].input_ids]
