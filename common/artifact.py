@@ -22,6 +22,7 @@ from transformers import (
 
 from common.architectures import register_architectures
 from common.card import CardText, card_page, label_names
+from common.entries import PAIRS
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
 from common.heads import AUTO_CLASSES, head_of_config
@@ -41,10 +42,12 @@ def save(
     replace: bool = False,
     files: Mapping[str, str] | None = None,
     max_length: int | None = None,
+    pairs: bool | None = None,
 ) -> None:
     """Write the model folder: complete, or not at all. `files` are further text files, by name.
 
     `max_length` is that of the task, in pieces: the tokenizer's file says it to whoever predicts with the model.
+    `pairs`: whether its texts are pairs, which config.json says; None leaves what it says.
 
     A model folder that was saved before is replaced with `replace`; a folder with anything else in it never is.
 
@@ -52,6 +55,8 @@ def save(
         UserError: the folder is taken, or cannot be written (disk full, no permission).
     """
     check_free(folder, replace=replace)
+    if pairs is not None:
+        setattr(model.config, PAIRS, pairs)
     with new_folder(folder) as target:
         model.save_pretrained(target, state_dict=state_to_save(model), max_shard_size="1000GB")
         _fill_labels(target / CONFIG, model.config)

@@ -37,7 +37,7 @@ class Exporting:
             loaded.tokenizer,
             folder / "model",
             max_length=min(self.max_length, positions(loaded.model.config)),
-            pairs=any(example.pair is not None for example in self.task.data.splits["train"]),
+            pairs=self.task.data.paired,
             card=_card(self.task, "ONNX", "Exported for ONNX Runtime."),
             replace=True,
         )

@@ -20,6 +20,7 @@ from distill.predict_fields import Rows
 from distill.predict_heads import head_for
 from distill.predict_input import read_texts, source_name
 from distill.predict_lines import Faults, count_lines, open_lines
+from distill.predict_meaning import refuse_meaningless
 from distill.predict_models import Precision, load_model
 from distill.predict_output import check_out, open_output
 from distill.predict_texts import Reading, Text
@@ -128,8 +129,8 @@ def predict(config: PredictConfig) -> None:
     running = config.running
     model = load_model(config.model, threads=running.threads or usable_cores(), precision=running.precision)
     head = head_for(model.config, config.answering, str(config.model))
-    if config.choices and head.rows != "choices":
-        raise UserError(f"--choices are for models of multiple choice; {config.model} holds none: leave them out")
+    second = "--pair" if config.pair else "--pair-column" if config.reading.pair_column else None
+    refuse_meaningless(head, config.answering, where=str(config.model), second=second, choices=bool(config.choices))
     predictor = Predictor(model, max_length=running.max_length, batch_size=running.batch_size, rows=head.rows)
     with open_output(config.out, head) as write:
 

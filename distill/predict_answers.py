@@ -23,15 +23,15 @@ class Answering:
 
     top: int | None = None
     """Only the K likeliest classes; all of them if not given."""
-    threshold: float = 0.5
-    """Probability from which a label of a multi-label model is given."""
+    threshold: float | None = None
+    """Probability from which a label of a multi-label model is given; 0.5 if not given."""
     with_text: bool = False
     """Write the texts too."""
 
     def __post_init__(self) -> None:
         if self.top is not None and self.top < 1:
             raise UserError(f"--top {self.top}: expected 1 or more classes")
-        if not 0 <= self.threshold <= 1:
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise UserError(f"--threshold {self.threshold}: expected 0 to 1")
 
 
@@ -43,6 +43,10 @@ class Head(ABC):
     several of them; with "choices" each is read with the text. A text's outputs are then those of all of its rows,
     (rows, ...).
     """
+    heeds: ClassVar[tuple[str, ...]] = ()
+    """The entries of `Answering` that not every kind of head has a use for, and this one has."""
+    pairs: ClassVar[bool] = True
+    """Whether a model with this head may read two texts at once."""
 
     def __init__(self, labels: Sequence[str], options: Answering, config: Mapping[str, Any]) -> None:
         """`config` is the model's."""

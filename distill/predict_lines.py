@@ -12,7 +12,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.progress import say
 from common.words import counted
-from teacher.decoding import LONGEST_LINE, explain_reading, open_text
+from teacher.decoding import LONGEST_LINE, explain_reading, open_text, refuse_stream
 
 BLOCK = 2**16
 SHOWN = 100
@@ -94,11 +94,11 @@ def open_lines(path: Path | None, faults: Faults) -> Iterator[Lines]:
     """Those of a file, gzip unpacked, or of standard input.
 
     Raises:
-        UserError: missing, unreadable, UTF-16, binary, or a broken gzip.
+        UserError: missing, unreadable, UTF-16, binary, or a broken gzip; standard input that is packed.
     """
     if path is None:
         descriptor = sys.stdin.fileno()
-        yield Lines(lambda size: os.read(descriptor, size), faults, live=descriptor)
+        yield Lines(_refusing(lambda size: os.read(descriptor, size)), faults, live=descriptor)
         return
     with open_text(path) as stream:
 
@@ -108,6 +108,21 @@ def open_lines(path: Path | None, faults: Faults) -> Iterator[Lines]:
                 return stream.read1(size)
 
         yield Lines(read, faults)
+
+
+def _refusing(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    """`read`, whose first bytes must be those of a text."""
+    seen = False
+
+    def checked_read(size: int) -> bytes:
+        nonlocal seen
+        block = read(size)
+        if not seen:
+            refuse_stream(STDIN, block)
+            seen = True
+        return block
+
+    return checked_read
 
 
 def count_lines(path: Path | None) -> int | None:

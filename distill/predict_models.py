@@ -12,6 +12,8 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from common.errors import UserError
+from common.progress import say
+from distill.predict_chains import shipped, without_steps
 
 CONFIG, TORCH_WEIGHTS, ONNX_WEIGHTS = "config.json", "model.safetensors", "model.onnx"
 DEEPEST = 4
@@ -57,7 +59,7 @@ def load_model(folder: Path, *, threads: int, precision: Precision | None) -> Mo
 
 
 def find_model(folder: Path) -> Path:
-    """The folder with the model's files: `folder`, or the only one in it.
+    """The folder with the model's files: `folder`, the one that a chain of steps in it ends with, or the only one.
 
     Raises:
         UserError: it is not there, holds no model, or holds several, which are named.
@@ -70,14 +72,20 @@ def find_model(folder: Path) -> Path:
         return folder
     if _holds_model(folder / "model"):
         return folder / "model"
-    inside = sorted(
+    last = shipped(folder)
+    if last is not None:
+        say(f"model: {last}, the last of its chain")
+        return last
+    every = sorted(
         path for depth in range(1, DEEPEST + 1) for path in folder.glob("/".join("*" * depth)) if _named(path)
     )
+    inside = without_steps(every, folder)
     if len(inside) == 1:
         return inside[0]
     if inside:
         shown = ", ".join(map(str, inside[:8])) + (", ..." if len(inside) > 8 else "")
-        raise UserError(f"--model {folder} holds {len(inside)} models: give one of {shown}")
+        note = "" if len(inside) == len(every) else " (steps on the way to one are not named)"
+        raise UserError(f"--model {folder} holds {len(inside)} models: give one of {shown}{note}")
     _explain_none(folder)
     raise UserError(
         f"--model {folder} holds no model: {CONFIG} and {TORCH_WEIGHTS} or {ONNX_WEIGHTS} were expected in it"

@@ -10,10 +10,14 @@ from common.errors import UserError
 from distill.predict_answers import DIGITS, Head, Outputs
 from distill.predict_texts import Text
 
+THRESHOLD = 0.5
+"""Probability from which a label counts where none is given."""
+
 
 class _Classes(Head):
     """Probabilities by class."""
 
+    heeds: ClassVar[tuple[str, ...]] = ("top",)
     name: ClassVar[str]
     """Of what the probabilities lead to."""
 
@@ -62,6 +66,7 @@ class SingleLabel(_Classes):
 class MultiLabel(_Classes):
     """Every label whose own probability, by the logistic function, reaches the threshold: none, one or several."""
 
+    heeds: ClassVar[tuple[str, ...]] = ("top", "threshold")
     name: ClassVar[str] = "labels"
 
     def answers(
@@ -71,7 +76,8 @@ class MultiLabel(_Classes):
         return [{"labels": self._given(row), "probabilities": self.named(row)} for row in rows]
 
     def _given(self, row: np.ndarray) -> list[str]:
-        return [self.labels[place] for place in np.flatnonzero(row >= self.options.threshold).tolist()]
+        least = THRESHOLD if self.options.threshold is None else self.options.threshold
+        return [self.labels[place] for place in np.flatnonzero(row >= least).tolist()]
 
     def cell(self, answer: Mapping[str, Any]) -> Any:
         return "|".join(answer["labels"])

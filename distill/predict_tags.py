@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tokenizers import Encoding
@@ -28,6 +28,8 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 class WordTags(Head):
     """Entities by IOB2 or BIOES, with place and probability; of tags that stand alone every word's."""
+
+    pairs: ClassVar[bool] = False
 
     def answers(
         self, texts: Sequence[Text], encodings: Sequence[Encoding], outputs: Sequence[Outputs]

@@ -61,6 +61,11 @@ class TaskData:
     long: str = "truncate"
     """What becomes of texts that are too long: one of teacher.tasks.long_texts.WAYS."""
 
+    @property
+    def paired(self) -> bool:
+        """Whether a text is two, such as a question and its context."""
+        return any(example.pair is not None for example in self.splits["train"])
+
 
 KINDS = ("auto", "classification", "regression", "multilabel")
 """What --kind can be."""

@@ -19,6 +19,11 @@ _MEANT = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).dec
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MARK = b"\x1f\x8b"
 _BINARY_MARKS = {
+    b"\x89PNG\r\n": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF87a": "a GIF image",
+    b"GIF89a": "a GIF image",
+    b"\x93NUMPY": "a numpy file",
     b"PAR1": "a parquet file",
     b"ARROW1": "an Arrow file",
     b"\xd0\xcf\x11\xe0": "a binary Office file such as xls",
@@ -38,6 +43,8 @@ _BUFFER = 2**16
 _CONTROL_BYTES = bytes({*range(0x09), *range(0x0E, 0x20), 0x7F})
 _MOST_CONTROL = 0.05
 """Share of control characters from which bytes are no text; any bytes at random have 11 %."""
+_SURE = 512
+"""Bytes from which that share says something of a stream, which may be somebody typing."""
 LONGEST_LINE = 1_000_000
 """Bytes of a line that are held at a time."""
 DOCUMENTATION = re.compile(r"(?i)(readme|licen[cs]e|provenance|notice|copying|changelog|authors|citation)\b")
@@ -172,12 +179,25 @@ def _last_character(line: bytes) -> int:
     return start if start > 0 and len(line) - start <= 4 else len(line)
 
 
-def _refuse_utf16(path: Path, start: bytes) -> None:
+def refuse_stream(source: str, start: bytes) -> None:
+    """Refuse a stream of lines, called `source`, whose first bytes are of no text.
+
+    Raises:
+        UserError: packed, UTF-16, or binary; says which.
+    """
+    if start.startswith(_GZIP_MARK):
+        raise UserError(f"{source} is packed with gzip: unpack it (gunzip -c FILE), or give the file's name")
+    _refuse_utf16(source, start[:2])
+    _refuse_binary(source, start, sure=len(start) >= _SURE)
+
+
+def _refuse_utf16(source: Path | str, start: bytes) -> None:
     if start in _WIDE_MARKS:
-        raise UserError(f"{path} is UTF-16: save it as UTF-8 (iconv -f utf-16 -t utf-8)")
+        raise UserError(f"{source} is UTF-16: save it as UTF-8 (iconv -f utf-16 -t utf-8)")
 
 
-def _refuse_binary(path: Path, content: bytes) -> None:
+def _refuse_binary(source: Path | str, content: bytes, *, sure: bool = True) -> None:
+    """By known marks, and where there is enough to be `sure` by the share of control characters."""
     archive = next((kind for mark, kind in _ARCHIVE_MARKS.items() if content.startswith(mark)), None)
     kind = next((kind for mark, kind in _BINARY_MARKS.items() if content.startswith(mark)), None)
     if content[257:262] == b"ustar":
@@ -185,12 +205,12 @@ def _refuse_binary(path: Path, content: bytes) -> None:
     elif archive == "a zip archive" and b"xl/" in content:
         archive, kind = None, "a binary Excel file"
     if archive:
-        raise UserError(f"{path} is {archive}: unpack it and give the csv, tsv or jsonl file in it")
+        raise UserError(f"{source} is {archive}: unpack it and give the csv, tsv or jsonl file in it")
     start = content[:65536]
-    if kind is None and len(start) - len(start.translate(None, _CONTROL_BYTES)) > _MOST_CONTROL * len(start):
+    if kind is None and sure and len(start) - len(start.translate(None, _CONTROL_BYTES)) > _MOST_CONTROL * len(start):
         kind = "a binary file"
     if kind:
-        raise UserError(f"{path} is {kind}, not text: save it as csv (UTF-8), tsv or jsonl")
+        raise UserError(f"{source} is {kind}, not text: save it as csv (UTF-8), tsv or jsonl")
 
 
 @contextlib.contextmanager

@@ -223,6 +223,7 @@ def _train_and_save(
         folder / "model",
         replace=True,
         max_length=prepared.max_length,
+        pairs=prepared.task.data.paired,
         card=CardText(
             title=f"{prepared.task.data.name} teacher", description=f"Made from {origin}.", task=prepared.task.data.name
         ),
