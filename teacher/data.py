@@ -69,6 +69,8 @@ class TaskData:
 
 KINDS = ("auto", "classification", "regression", "multilabel")
 """What --kind can be."""
+HUB = "hub:"
+"""Before a hub id, which needs no guessing then; a name without an organisation is one too."""
 BUILT_IN = {"pydocs": pydocs.load_pydocs, "pydocs-pair": pydocs.load_pydocs_pair}
 _HUB_ID = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+){1,2}")
 
@@ -92,7 +94,7 @@ def load_task(
     To have classes where the labels are such numbers, write them as words: "c17" for "17".
 
     Args:
-        task: "pydocs", "pydocs-pair", a GLUE name, a path, or a hub id ("org/name", "name/config").
+        task: "pydocs", "pydocs-pair", a GLUE name, a path, or a hub id ("org/name", "name/config", "hub:name").
         rows: training rows at most, drawn by class; None: the task's own default (12,000 for pydocs, else all).
         data_dir: folder of the GLUE files: it, or a folder in it, is named like the task.
         text_column: name of the column; "1", "2", ... in files without a header.
@@ -171,6 +173,8 @@ def _labels(task: TaskData) -> str:
 def _find(task: str, data_dir: Path | None, asked: Asked) -> RawTask:
     """Where a task that is not built in comes from: a path, a GLUE name, the hub."""
     glue = glue_name(task)
+    if task.startswith(HUB):
+        return hub.load_hub(task.removeprefix(HUB), asked)
     if data_dir is not None:
         return load_path(_glue_folder(task, data_dir), asked)
     path = Path(task).expanduser()
@@ -184,7 +188,9 @@ def _find(task: str, data_dir: Path | None, asked: Asked) -> RawTask:
     if "/" in task or looks_like_path:
         return load_path(path, asked)
     known = unknown_name("task", task, [*BUILT_IN, *GLUE])
-    raise UserError(f"{known}. There is no file or folder {task!r} here either; a hub id is written org/name")
+    raise UserError(
+        f"{known}. There is no file or folder {task!r} here either; a hub id is written org/name, or hub:name"
+    )
 
 
 def _glue_folder(task: str, data_dir: Path) -> Path:

@@ -12,6 +12,7 @@ from common.errors import UserError
 from teacher.columns import Asked, Columns, find_columns
 from teacher.decoding import Oddities
 from teacher.glue import GLUE
+from teacher.hub_lists import load_lists
 from teacher.local import PART_WORDS, read_rows
 from teacher.raw import RawTask
 from teacher.readers import Table, first_nested
@@ -33,6 +34,9 @@ def load_glue(name: str) -> RawTask:
 
 def load_hub(identifier: str, asked: Asked) -> RawTask:
     """A task by hub id: "org/name", "name/config" or "org/name/config".
+
+    Rows are texts with a label; or what `teacher.formats` knows of json lines: words with tags, sets of labels,
+    questions with answers, choices. Class labels have the names that the data set gives them.
 
     Raises:
         UserError: no such data set or no network; or it is not clear which columns to take.
@@ -108,8 +112,10 @@ def _download(asked: str, attempts: list[tuple[str, str | None]], instead: str) 
 def _to_raw(name: str, data: Any, columns: Columns | None, asked: Asked | None = None) -> RawTask:
     """Splits of a DatasetDict as rows."""
     oddities = Oddities()
-    raw = RawTask(name=name, parts={}, origins={}, sources={})
     splits = _parts(data)
+    if columns is None and (listed := load_lists(name, data, splits, asked or Asked())) is not None:
+        return listed
+    raw = RawTask(name=name, parts={}, origins={}, sources={})
     for part in ("train", "dev", "test"):
         if part not in splits:
             continue

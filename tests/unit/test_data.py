@@ -311,11 +311,11 @@ def test_hub(on_the_hub: list[tuple[str, str | None]], name: str) -> None:
 def test_hub_labels_that_are_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
 
-    columns = {"text": [f"text {n}" for n in range(30)], "label": [[n % 2] for n in range(30)]}
+    columns = {"text": [f"text {n}" for n in range(30)], "grade": [[n % 2] for n in range(30)]}
     data = datasets.DatasetDict({"train": datasets.Dataset.from_dict(columns)})
     monkeypatch.setattr(hub, "open_dataset", lambda *_: data)
-    with pytest.raises(UserError, match=r"thing:train:1 has a list or an object in column 'label'"):
-        load_task("some/thing")
+    with pytest.raises(UserError, match=r"thing:train:1 has a list or an object in column 'grade'"):
+        load_task("some/thing", label_column="grade")
 
 
 def test_hub_tells_what_the_reading_that_exists_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
