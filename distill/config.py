@@ -17,6 +17,7 @@ from distill.transfer_options import TransferOptions
 from students.presets import STARTS, STUDENTS, student_preset
 from students.shape import ShapeOptions, alien_options
 from teacher.options import FinetuneOptions, TaskOptions
+from teacher.scratch_options import ScratchOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +141,7 @@ class RunConfig:
     changes: ChangeOptions = field(default_factory=ChangeOptions)
     transfer: TransferOptions = field(default_factory=TransferOptions)
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
+    scratch: ScratchOptions = field(default_factory=ScratchOptions)
     committee: CommitteeOptions = field(default_factory=CommitteeOptions)
     shape: ShapeOptions = field(default_factory=ShapeOptions)
     compress: CompressOptions = field(default_factory=CompressOptions)
@@ -160,6 +162,7 @@ class RunConfig:
             )
         if self.changes.temperature is not None and self.committee.teacher_temperatures is not None:
             raise UserError("--temperature and --teacher-temperatures contradict each other: give one of them")
+        self.scratch.refuse_unless_scratch(self.teacher, "--teacher")
         self._check_starts()
 
     def _check_starts(self) -> None:

@@ -66,7 +66,7 @@ def distil(config: GeneralConfig, corpus: Corpus, settings: dict[str, Any]) -> N
         UserError: a student or a layer map that the teacher does not allow, soft losses with a teacher that has no
         head for masked pieces, an interrupted run without --resume, no text.
     """
-    expected = expected_config(config.teacher)
+    expected = expected_config(config.teacher, scratch=config.scratch)
     _layers(config, planned_student(config.student, expected, config.shape, start=config.start), expected)
     teacher = _teacher(config)
     student = planned_student(config.student, teacher.model.config, config.shape, start=config.start)
@@ -101,6 +101,7 @@ def _teacher(config: GeneralConfig) -> Pretrained:
         corpus=config.text,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
+        scratch=config.scratch,
     )
     teacher = load_pretrained(source)
     if "soft" in config.terms and not teacher.masked:

@@ -14,6 +14,7 @@ from distill.named_numbers import named_numbers
 from students.presets import STARTS, STUDENTS, student_preset
 from students.shape import ShapeOptions, alien_options
 from teacher.loop_config import LoopConfig
+from teacher.scratch_options import ScratchOptions
 
 MAPPINGS = ("uniform", "top", "bottom")
 """Names of layer maps that need no look at the data."""
@@ -108,8 +109,10 @@ class GeneralConfig:
     runs: Path = Path("runs")
     """Folder where a teacher that is pretrained here is kept."""
     shape: ShapeOptions = field(default_factory=ShapeOptions)
+    scratch: ScratchOptions = field(default_factory=ScratchOptions)
 
     def __post_init__(self) -> None:
+        self.scratch.refuse_unless_scratch(self.teacher, "--teacher")
         if self.student not in STUDENTS or self.student not in GENERAL_RECIPES:
             raise unknown_name("student", self.student, GENERAL_RECIPES)
         problems = [*self._problems_of_the_student(), *self._problems_of_training()]
@@ -185,10 +188,10 @@ class GeneralConfig:
     def settings(self) -> dict[str, Any]:
         """What decides the weights, beside text and teacher."""
         kept = {name: value for name, value in dataclasses.asdict(self).items() if name not in _NOT_SETTINGS}
-        return kept | {"steps": self.wanted_steps, "losses": self.terms}
+        return kept | {"steps": self.wanted_steps, "losses": self.terms} | self.scratch.given
 
 
-_NOT_SETTINGS = ("out", "resume", "runs", "checkpoint_every")
+_NOT_SETTINGS = ("out", "resume", "runs", "checkpoint_every", "scratch")
 
 
 def parse_losses(text: str | None) -> dict[str, float]:

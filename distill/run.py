@@ -58,7 +58,9 @@ def main(config: RunConfig) -> None:
     data = config.data.load()
     # What cannot be done is said before a folder is made and minutes go into a teacher.
     reader = expected_reader(config)
-    notes = check_recipes(config, data.kind, expected_config(config.teacher, data), two=reader is not None)
+    notes = check_recipes(
+        config, data.kind, expected_config(config.teacher, data, config.scratch), two=reader is not None
+    )
     inputs = read_inputs(config, data)
     notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
     run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config)})
@@ -141,6 +143,7 @@ def _encoder(config: RunConfig, data: TaskData) -> str:
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
         data=data,
+        scratch=config.scratch,
     )
 
 

@@ -32,6 +32,8 @@ def settings_key(config: RunConfig) -> str:
     if not config.compress.anything:
         # Runs that compress nothing keep the key that they had before there was anything to choose.
         kept.pop("compress")
+    if not config.scratch.given:
+        kept.pop("scratch")
     kept["finetuning"] = config.finetuning.deciding()
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 

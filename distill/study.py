@@ -79,7 +79,7 @@ def _made(folder: Path) -> Path:
 
 def searched(config: StudyConfig, data: TaskData) -> Space:
     """The space, narrowed as the user wants; its smallest and largest students are checked to be possible."""
-    options, teacher = config.searching, expected_config(config.teacher)
+    options, teacher = config.searching, expected_config(config.teacher, scratch=config.scratch)
     whole = student_space(config.student, teacher, kind=data.kind, recipe=config.recipe, start=config.start)
     space = narrowed(whole, options.fix, options.range, options.space)
     for end in ("low", "high"):
@@ -130,6 +130,7 @@ def _identity(config: StudyConfig, space: Space, data: TaskData) -> dict[str, st
         **{f"--{key}": str(getattr(config, key)) for key in ("student", "teacher", "recipe", "start", "precision")},
         **{f"space: {name}": part.words for name, part in space.items()},
         **{f"--{key.replace('_', '-')}": str(value) for key, value in vars(config.finetuning).items()},
+        **{flag: str(value) for flag, value in config.scratch.given.items()},
         "--max-length": str(config.data.max_length),
         "--task": data.fingerprint,
     }

@@ -10,6 +10,7 @@ from common.hardware import usable_cores
 from distill.recipes import OWN, RECIPES
 from students.presets import STUDENTS
 from teacher.options import FinetuneOptions, TaskOptions
+from teacher.scratch_options import ScratchOptions
 
 OBJECTIVES = ("accuracy", "latency", "size")
 LONGEST_NAME = 80
@@ -125,12 +126,14 @@ class StudyConfig:
     searching: SearchOptions = field(default_factory=SearchOptions)
     after: AfterOptions = field(default_factory=AfterOptions)
     finetuning: FinetuneOptions = field(default_factory=FinetuneOptions)
+    scratch: ScratchOptions = field(default_factory=ScratchOptions)
 
     def __post_init__(self) -> None:
         if self.student not in STUDENTS:
             raise unknown_name("student", self.student, STUDENTS)
         if self.recipe not in (OWN, *RECIPES):
             raise unknown_name("recipe", self.recipe, (OWN, *RECIPES))
+        self.scratch.refuse_unless_scratch(self.teacher, "--teacher")
         if self.workers < 0:
             raise UserError(f"--workers {self.workers}: expected 0 or more")
         name = self.name

@@ -61,6 +61,7 @@ def run_config(config: StudyConfig, settings: Mapping[str, Value], **distilling:
         reports=config.reports,
         data=config.data,
         finetuning=config.finetuning,
+        scratch=config.scratch,
         shape=ShapeOptions(**shape),  # type: ignore[arg-type]
         changes=ChangeOptions(
             layer_map=None if "layer_map" not in settings else str(settings["layer_map"]),

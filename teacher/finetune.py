@@ -35,6 +35,7 @@ from teacher.prepare import Prepared, model_inputs, output_logits, predict_logit
 from teacher.ranks import from_main, ranks
 from teacher.rows import only_rows
 from teacher.scratch import encoder_for
+from teacher.scratch_options import ScratchOptions
 from teacher.sources import Loaded, load_for_task, resolve
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
@@ -286,6 +287,7 @@ class FinetuneConfig:
     """Run folder: the model goes to OUT/model. The same command again reuses it, or goes on where it was stopped."""
     data: TaskOptions = field(default_factory=TaskOptions)
     training: FinetuneOptions = field(default_factory=FinetuneOptions)
+    scratch: ScratchOptions = field(default_factory=ScratchOptions)
     precision: str = "auto"
     """auto (bf16 where the processor multiplies it natively), fp32 or bf16."""
     folds: int | None = None
@@ -296,6 +298,7 @@ class FinetuneConfig:
 
 def main(config: FinetuneConfig) -> None:
     """The command."""
+    config.scratch.refuse_unless_scratch(config.model, "--model")
     resolve_precision(config.precision)
     ranks()
     data = config.data.load()
@@ -308,6 +311,7 @@ def main(config: FinetuneConfig) -> None:
         precision=config.precision,
         checkpoint_every=200,
         data=data,
+        scratch=config.scratch,
     )
 
     def fit(task: TaskData, options: FinetuneOptions, folder: Path) -> Teacher:

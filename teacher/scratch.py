@@ -11,19 +11,26 @@ from teacher.data import TaskData
 from teacher.hub import offline_if_unreachable
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
+from teacher.scratch_options import ScratchOptions
 from teacher.sources import minilm_folder, read_config, resolve, tokenizer_in
 from teacher.tokenizer import LARGEST
 
-SIZE = "mini"
-"""Of the encoder that is pretrained here."""
-
+MINI = ScratchOptions()
+"""What is pretrained where nothing is said of it."""
 
 _LOOKED_AT = 1000
 """Texts that say in which script a task is written."""
 
 
 def encoder_for(
-    source: str, folder: Path, *, corpus: str, precision: str, checkpoint_every: int, data: TaskData | None = None
+    source: str,
+    folder: Path,
+    *,
+    corpus: str,
+    precision: str,
+    checkpoint_every: int,
+    data: TaskData | None = None,
+    scratch: ScratchOptions = MINI,
 ) -> str:
     """`source` with "auto" and "scratch" resolved, which a model folder or hub id is not.
 
@@ -36,20 +43,31 @@ def encoder_for(
         precision: "auto", "fp32" or "bf16".
         checkpoint_every: steps.
         data: the task.
+        scratch: size and length of one that is pretrained.
+
+    Raises:
+        UserError: such options, and nothing is pretrained.
     """
     if source == "auto":
         source, why = _resolved(data)
         say(f"teacher: {source}{why}")
     if source != "scratch":
+        scratch.refuse_unless_scratch(source, "the teacher")
         return source
     if data is not None and (corpus == "task" or (corpus == "auto" and in_another_script(data))):
         corpus = _written(data, folder)
     elif corpus in ("auto", "task"):
         corpus = "pydocs"
     config = PretrainConfig(
-        corpus=corpus, size=SIZE, precision=precision, checkpoint_every=checkpoint_every, resume=True
+        corpus=corpus,
+        size=scratch.size,
+        steps=scratch.scratch_steps,
+        minutes=scratch.scratch_minutes,
+        precision=precision,
+        checkpoint_every=checkpoint_every,
+        resume=True,
     )
-    return str(pretrain(config, folder / f"{config.size}-{Path(corpus).stem}-{config.budget}"))
+    return str(pretrain(config, folder / f"{config.size}-{Path(corpus).stem}-{scratch.length}"))
 
 
 def _resolved(data: TaskData | None) -> tuple[str, str]:
@@ -77,19 +95,19 @@ def _written(data: TaskData, folder: Path) -> str:
     return str(path)
 
 
-def expected_config(source: str, data: TaskData | None = None) -> PretrainedConfig:
+def expected_config(source: str, data: TaskData | None = None, scratch: ScratchOptions = MINI) -> PretrainedConfig:
     """The configuration that `encoder_for(source)` will have, before anything is pretrained.
 
     The vocabulary of one pretrained from nothing is not known yet: the largest is taken.
 
     Raises:
-        UserError: no such folder, or the hub cannot give it.
+        UserError: no such folder, or the hub cannot give it; options for an encoder from nothing, which it is not.
     """
     if source == "auto":
         source = _resolved(data)[0]
     if source == "scratch":
-        config = PretrainConfig(size=SIZE)
-        return bert_config(config, LARGEST)
+        return bert_config(PretrainConfig(size=scratch.size), LARGEST)
+    scratch.refuse_unless_scratch(source, "the teacher")
     where = resolve(source)
     if Path(where).is_dir():
         return read_config(where)
