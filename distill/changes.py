@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from common.errors import UserError, unknown_name
 from distill.layers import MAPS
@@ -33,6 +34,10 @@ class ChangeOptions:
     """Peak learning rates of all stages, times this."""
     batch_tokens: int | None = None
     """Pieces that a batch of training texts is filled up to. None: the recipe's."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """Of the students' loss on labels, and their twins': balanced lets an example (of tags: a word) count the more the
+    rarer its class is, so that all classes count the same. What is learned from the teacher stays as it is; the
+    teacher's own are --teacher-class-weights."""
 
     def __post_init__(self) -> None:
         if not 0 < self.rate_factor < math.inf:

@@ -22,6 +22,7 @@ from distill.two_tokenizers import refuse_pieces
 from reports.record import Interval
 from reports.words import metric_style
 from students.presets import StudentConfig
+from teacher.class_weights import check_class_weights
 from teacher.difference import difference
 from teacher.prepare import Prepared
 from teacher.tasks import TASKS
@@ -95,7 +96,24 @@ def check_recipes(config: RunConfig, kind: str, teacher: PretrainedConfig, *, tw
             notes |= dict.fromkeys(check_recipe(recipe, stages, student, teacher))
             found += stages
     _refuse_useless(config, kind, found)
-    return tuple(notes)
+    return (*notes, *_weighing(config, kind, found))
+
+
+def _weighing(config: RunConfig, kind: str, stages: Sequence[Stage]) -> tuple[str, ...]:
+    """What a reader should know of weights of classes; raises UserError where there are none to weigh."""
+    check_class_weights(config.changes.class_weights, TASKS[kind], option="--class-weights")
+    if config.changes.class_weights == "none":
+        return ()
+    if any("hard" in stage.losses for stage in stages):
+        whose = "Students" + (" and their twins" if config.distilling.twins else "")
+    elif config.distilling.twins:
+        whose = "Twins alone, since no stage of a student has the loss on labels (hard),"
+    else:
+        raise UserError(
+            f"--class-weights {config.changes.class_weights}: no stage learns from labels (hard): leave it out, or "
+            "choose a --recipe that does"
+        )
+    return (f"{whose} learn from labels with all classes counting the same, however rare they are.",)
 
 
 def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> None:

@@ -49,6 +49,7 @@ class Distiller(Objective):
         pairs: (n,) pairs of pieces of each that see each other; None: all of its pieces.
         stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.
+        class_weights: as in Link.
         journal: where norms of every term's gradient, and the maps found, are written down.
         norms: whether gradient norms are; where a batch is cut in parts, of its first one.
     """
@@ -70,6 +71,7 @@ class Distiller(Objective):
         pairs: np.ndarray | None = None,
         stored: StoredFeatures | None = None,
         sample: Sequence[Mapping[str, Tensor]] = (),
+        class_weights: Tensor | None = None,
         journal: Journal | None = None,
         norms: bool = False,
     ) -> None:
@@ -89,7 +91,8 @@ class Distiller(Objective):
         self._counts = {name: term.counts(self._masks, lengths, entries, pairs) for name, term in self._terms.items()}
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
-        self._link = dataclasses.replace(_link(stage, student, teacher, task, projection), voices=voices)
+        link = _link(stage, student, teacher, task, projection)
+        self._link = dataclasses.replace(link, voices=voices, class_weights=class_weights)
         self.nearest = (
             NearestLayers(self._link.layers, sample, stage.refresh)
             if stage.layers == "nearest" and self._link.layers
@@ -110,6 +113,8 @@ class Distiller(Objective):
         if self._stored is not None:
             self._stored.device = device
         self._masks = {name: mask.to(device) for name, mask in self._masks.items()}
+        if self._link.class_weights is not None:
+            self._link = dataclasses.replace(self._link, class_weights=self._link.class_weights.to(device))
 
     def at(self, step: int, total: int) -> None:
         """Weights, temperature and layer map of the step."""

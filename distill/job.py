@@ -41,6 +41,8 @@ class Shared:
     max_length: int
     precision: str
     checkpoint_every: int
+    class_weights: str = "none"
+    """What the labels' classes count in the students' loss on them: "none" or "balanced"."""
     gradient_norms: bool = False
     """Write down the norm of each loss term's gradient now and then."""
 

@@ -130,6 +130,7 @@ def shared_by_all(
         max_length=teacher.prepared.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
+        class_weights=config.changes.class_weights,
         gradient_norms=config.distilling.gradient_norms,
     )
 

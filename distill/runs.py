@@ -32,6 +32,8 @@ def settings_key(config: RunConfig) -> str:
     if not config.compress.anything:
         # Runs that compress nothing keep the key that they had before there was anything to choose.
         kept.pop("compress")
+    if config.changes.class_weights == "none":
+        kept["changes"].pop("class_weights")
     if not config.scratch.given:
         kept.pop("scratch")
     kept["finetuning"] = config.finetuning.deciding()

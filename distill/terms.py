@@ -14,6 +14,7 @@ from distill.committee import Voice
 from distill.outputs import Features
 from distill.soft import FORMS
 from distill.spans import paired
+from teacher.class_weights import weighted_loss
 from teacher.prepare import to_length
 from teacher.tasks.base import Task
 
@@ -34,6 +35,14 @@ class Link:
     relation_layer: int = 0
     """The teacher layer whose relations the student's last layer learns, counted from 1."""
     relation_heads: int = 1
+    class_weights: Tensor | None = None
+    """(classes,) what an example counts in the loss on labels, by its label; None: all the same."""
+
+    def label_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The task's loss, or the same with classes weighed; logits in fp32."""
+        if self.class_weights is None:
+            return self.task.loss(logits, labels)
+        return weighted_loss(logits, labels, self.class_weights)
 
     def project(self, state: Tensor, layer: int) -> Tensor:
         """A student layer's states (0: the embedding output) in the teacher's width."""
@@ -116,10 +125,10 @@ def _hard(student: Features, teacher: Features, batch: Mapping[str, Tensor], lin
     """The mean over the examples that have labels; exactly 0 where a batch of a mixture has none."""
     labeled = batch.get("labeled")
     if labeled is None or bool(labeled.all()):
-        return [link.task.loss(student.logits.float(), batch["labels"])]
+        return [link.label_loss(student.logits.float(), batch["labels"])]
     if not bool(labeled.any()):
         return [student.logits.float()[labeled].sum()]
-    return [link.task.loss(student.logits.float()[labeled], batch["labels"][labeled])]
+    return [link.label_loss(student.logits.float()[labeled], batch["labels"][labeled])]
 
 
 def _soft(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:

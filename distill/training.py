@@ -30,6 +30,7 @@ from students.albert import sharing_note
 from students.build import build_student
 from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
+from teacher.class_weights import class_weights
 from teacher.head import standardised_head
 from teacher.loop import Outcome, train
 from teacher.loop_config import resolve_precision
@@ -154,6 +155,7 @@ def _distiller(
         entries=None if encoded is None else prepared.task.weights(encoded),
         pairs=None if encoded is None else encoded.pairs,
         sample=found.first(4) if stage.layers == "nearest" else (),
+        class_weights=class_weights(shared.class_weights, prepared),
         stored=_stored(stage, student, teacher, shared),
         journal=Journal(folder),
         norms=shared.gradient_norms,

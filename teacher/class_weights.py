@@ -1,4 +1,4 @@
-"""Rare classes count more: the loss of each example times a weight of its class."""
+"""Rare classes count more: the loss of each example, or of each word's tag, times a weight of its class."""
 
 import numpy as np
 import torch
@@ -8,6 +8,9 @@ from torch.nn import functional
 from common.errors import UserError
 from teacher.prepare import Prepared
 from teacher.tasks.base import Task
+
+IGNORED = -100
+"""The label of what has none, as in torch's cross-entropy."""
 
 
 def balanced(labels: np.ndarray, classes: int) -> Tensor:
@@ -21,12 +24,12 @@ def balanced(labels: np.ndarray, classes: int) -> Tensor:
     return torch.from_numpy(np.where(counts > 0, weights, 1.0)).float()
 
 
-def check_class_weights(kind: str, task: Task) -> None:
-    """Raise UserError where the task has no classes to weigh."""
-    if kind != "none" and task.kind != "classification":
+def check_class_weights(kind: str, task: Task | type[Task], *, option: str = "--teacher-class-weights") -> None:
+    """Raise UserError, which names `option`, where the task has no classes to weigh."""
+    if kind != "none" and not task.weighable:
         raise UserError(
-            f"--teacher-class-weights {kind} is for tasks with one class a text, and {task.data.name} is a "
-            f"{task.kind}: leave it out"
+            f"{option} {kind} is for tasks with one class a text, or a word, and this one is of the kind {task.kind}: "
+            "leave it out"
         )
 
 
@@ -34,12 +37,21 @@ def class_weights(kind: str, prepared: Prepared) -> Tensor | None:
     """The weights of a task's classes by its training rows; None for the kind "none"."""
     if kind == "none":
         return None
-    return balanced(prepared.splits["train"].labels, len(prepared.task.data.labels))
+    labels = prepared.task.weighed_labels(prepared.splits["train"])
+    return balanced(labels, len(prepared.task.data.labels))
 
 
 def weighted_loss(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    """Cross entropy times the weight of each label, a mean over examples. logits (batch, classes) in fp32.
+    """Cross entropy times the weight of each label, a mean over what has a label.
 
     Not torch's mean, which divides by the weights of the batch: parts of a batch could not be added then.
+
+    Args:
+        logits: (..., classes) in fp32.
+        labels: (...) class indices; IGNORED where there is none.
+        weights: (classes,).
     """
-    return functional.cross_entropy(logits, labels, weight=weights, reduction="sum") / len(labels)
+    total = functional.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), weight=weights, ignore_index=IGNORED, reduction="sum"
+    )
+    return total / (labels != IGNORED).sum().clamp(min=1)

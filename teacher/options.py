@@ -121,7 +121,8 @@ class FinetuneOptions:
     """Compute what is inside of each layer once more on the way back instead of keeping it: less memory, a third more
     time."""
     teacher_class_weights: Literal["none", "balanced"] = "none"
-    """balanced: an example counts the more the rarer its class is, so that all classes count the same."""
+    """balanced: an example (of tags: a word) counts the more the rarer its class is, so that all classes count the
+    same."""
     teacher_evaluations: int = 1
     """Times an epoch that the selection metric is computed, and the weights are kept if it is the best so far."""
     teacher_adapter: Literal["none", "lora"] = "none"

@@ -78,6 +78,8 @@ class Task(ABC):
     """Logits are (n, length, outputs), one row a piece, and not (n, outputs)."""
     several: ClassVar[bool] = False
     """A model reads several rows for an example, and compares them: its hidden states are (n x rows, length, width)."""
+    weighable: ClassVar[bool] = False
+    """Its loss is the cross entropy of one class each, so that classes may have weights."""
     higher_is_better: ClassVar[bool] = True
 
     def __init__(self, data: TaskData) -> None:
@@ -148,6 +150,10 @@ class Task(ABC):
     def weights(self, encoded: Encoded) -> np.ndarray | None:
         """(rows,) how many entries of each row the hard and soft losses are means over; None: one each."""
         return None
+
+    def weighed_labels(self, encoded: Encoded) -> np.ndarray:
+        """(n,) the class of each entry that the hard loss of a task with `weighable` classes is a mean over."""
+        return encoded.labels
 
     def encode(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Encoded:
         """Tokenise; longer texts are cut to `max_length` pieces, the longer side of a pair first, and counted."""

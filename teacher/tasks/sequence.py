@@ -18,6 +18,7 @@ class Classification(TextTask):
 
     kind: ClassVar[str] = "classification"
     soft_form: ClassVar[str] = "classes"
+    weighable: ClassVar[bool] = True
 
     def head(self) -> dict[str, Any]:
         return {

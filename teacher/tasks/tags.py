@@ -37,6 +37,7 @@ class Tags(Task):
     head_kind: ClassVar[str] = TOKENS
     soft_form: ClassVar[str] = "classes"
     per_position: ClassVar[bool] = True
+    weighable: ClassVar[bool] = True
 
     def head(self) -> dict[str, Any]:
         return {
@@ -99,6 +100,11 @@ class Tags(Task):
         """Words that have a piece."""
         assert isinstance(encoded, EncodedTags)
         return np.array([int((places >= 0).sum()) for places in encoded.places])
+
+    def weighed_labels(self, encoded: Encoded) -> np.ndarray:
+        """The tags of words that have a piece."""
+        assert isinstance(encoded, EncodedTags)
+        return np.concatenate([tags[places >= 0] for tags, places in zip(encoded.labels, encoded.places, strict=True)])
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean over words; 0 where a batch has none."""
