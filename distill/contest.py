@@ -18,7 +18,7 @@ from distill.shapes import fitting, planned_student
 from distill.stages import Stage, equalised, scaled
 from distill.substitutes import answerable
 from distill.transfer_stages import on_sets
-from distill.two_tokenizers import refuse_pieces
+from distill.two_tokenizers import as_read, refuse_pieces
 from reports.record import Interval
 from reports.words import metric_style
 from students.presets import StudentConfig
@@ -57,7 +57,7 @@ def chosen_recipes(
             refuse_layers(recipe, name, stages)
         stages = on_sets(name, stages, config.transfer, kind)
         if two:
-            refuse_pieces(recipe, name, stages, per_position=TASKS[kind].per_position)
+            refuse_pieces(recipe, name, stages, at_pieces=TASKS[kind].per_position and not TASKS[kind].carries)
         stages = answerable(stages, student.layers, teacher, longest_text(config))
         recipes[recipe] = tuple(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage
@@ -139,8 +139,9 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
 
 
 def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
-    """Seed to a model's predictions on the evaluation split."""
-    return {job.seed: prepared.decode(np.load(job.answers), "evaluate") for job in seeds}
+    """Seed to a model's predictions on the evaluation split, of which all seeds have read the same pieces."""
+    encoded = as_read(seeds[0].model_folder, prepared, "evaluate")
+    return {job.seed: prepared.task.decode(np.load(job.answers), encoded) for job in seeds}
 
 
 def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: str | None) -> list[str]:

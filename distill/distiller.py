@@ -46,6 +46,8 @@ class Distiller(Objective):
         answered: (n,) bool, which of them the teacher has answers to; None: all.
         lengths: (n,) pieces of each of them, or spans where two tokenizers read them; None: all alike.
         entries: (n,) what the task's losses are means over of each of them; None: one each.
+        carried: the teacher's answers were put at the student's pieces, see Link; the soft loss is then a mean over
+            those that have one.
         pairs: (n,) pairs of pieces of each that see each other; None: all of its pieces.
         stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.
@@ -69,6 +71,7 @@ class Distiller(Objective):
         lengths: np.ndarray | None = None,
         entries: np.ndarray | None = None,
         pairs: np.ndarray | None = None,
+        carried: bool = False,
         stored: StoredFeatures | None = None,
         sample: Sequence[Mapping[str, Tensor]] = (),
         class_weights: Tensor | None = None,
@@ -92,7 +95,9 @@ class Distiller(Objective):
         # In a tuple, so that torch does not register it: nothing of the teacher may be trained, clipped or saved.
         self._teacher = (teacher,)
         link = _link(stage, student, teacher, task, projection)
-        self._link = dataclasses.replace(link, voices=voices, class_weights=class_weights)
+        self._link = dataclasses.replace(link, voices=voices, class_weights=class_weights, carried=carried)
+        if carried and "soft" in self._counts and teacher_logits is not None:
+            self._counts["soft"] = _answers(teacher_logits)
         self.nearest = (
             NearestLayers(self._link.layers, sample, stage.refresh)
             if stage.layers == "nearest" and self._link.layers
@@ -184,6 +189,12 @@ class Distiller(Objective):
         with torch.no_grad():
             seen = features(teacher, view, hidden=stage.needs("hidden"), attention=stage.needs("attention"))
         return seen if logits is None else dataclasses.replace(seen, logits=logits)
+
+
+def _answers(logits: Tensor) -> np.ndarray:
+    """(n,) positions of each example that have an answer, all teachers alike; logits (n, ..., length, outputs)."""
+    known = ~logits.isnan().any(dim=-1)
+    return known.reshape(len(known), -1, known.shape[-1])[:, 0].sum(dim=-1).numpy()
 
 
 def _link(

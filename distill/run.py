@@ -78,7 +78,7 @@ def main(config: RunConfig) -> None:
         notes += check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
         jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run, two=reader is not None)
-        notes += reader_notes(reader, teacher.prepared.tokenizer)
+        notes += reader_notes(reader, teacher.prepared.tokenizer, carries=teacher.prepared.task.carries)
         shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run)
         shared = dataclasses.replace(shared, student_tokenizer=None if reader is None else reader.place)
         kept = insides(teacher, jobs, run, gigabytes=config.distilling.cache_gb, bf16=precision == "bf16")

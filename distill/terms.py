@@ -35,6 +35,8 @@ class Link:
     relation_layer: int = 0
     """The teacher layer whose relations the student's last layer learns, counted from 1."""
     relation_heads: int = 1
+    carried: bool = False
+    """The teacher's answers were put at the student's pieces (Task.carried): NaN where there is none."""
     class_weights: Tensor | None = None
     """(classes,) what an example counts in the loss on labels, by its label; None: all the same."""
 
@@ -151,9 +153,15 @@ def _soft_towards(
     student: Tensor, teacher: Tensor, temperature: float, batch: Mapping[str, Tensor], link: Link
 ) -> Tensor:
     """What separates the student's outputs from one teacher's."""
+    positions = link.task.soft_positions(batch)
     if link.task.per_position:
         teacher = to_length(teacher, student.shape[1])
-    return FORMS[link.task.soft_form](student, teacher, temperature, link.task.soft_positions(batch))
+    if link.carried:
+        known = ~teacher.isnan().any(dim=-1)
+        positions = known if positions is None else positions & known
+        # Not left to the mask: the gradient of what it hides would be NaN all the same.
+        teacher = teacher.nan_to_num()
+    return FORMS[link.task.soft_form](student, teacher, temperature, positions)
 
 
 def _embedding(student: Features, teacher: Features, batch: Mapping[str, Tensor], link: Link) -> list[Tensor]:

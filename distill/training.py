@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.artifact import CardText, save
 from common.files import new_folder, write_json
@@ -106,7 +106,7 @@ def _run_stage(
     teacher = _teacher_of(stage, finetuned.model, prepared, shared)
     found = stage_batches(stage, job, prepared, finetuned.tokenizer, shared)
     batches = found.batches
-    distiller = _distiller(stage, student, teacher, prepared, found, shared, folder)
+    distiller = _distiller(stage, student, teacher, prepared, found, shared, folder, finetuned.tokenizer)
     precision = resolve_precision(shared.precision)
     undropped = contextlib.nullcontext() if stage.dropout else without_dropout(student)
     with only_rows(student, found.ids), undropped, standardised_head(student, prepared.task):
@@ -134,10 +134,14 @@ def _distiller(
     found: StageBatches,
     shared: Shared,
     folder: Path,
+    tokenizer: PreTrainedTokenizerBase,
 ) -> Distiller:
-    """What the stage trains; `folder` is the stage's."""
+    """What the stage trains; `folder` is the stage's, `tokenizer` the teacher's."""
     batches = found.batches
     logits = _teacher_logits(stage.sets, shared) if "soft" in stage.losses else None
+    carried = logits is not None and prepared.task.per_position and tokenizer is not prepared.tokenizer
+    if logits is not None and carried:
+        logits = _carried(logits, stage, prepared, tokenizer, shared.max_length)
     encoded = _encoded(stage, batches, prepared)
     return Distiller(
         student,
@@ -154,6 +158,7 @@ def _distiller(
         lengths=found.lengths,
         entries=None if encoded is None else prepared.task.weights(encoded),
         pairs=None if encoded is None else encoded.pairs,
+        carried=carried,
         sample=found.first(4) if stage.layers == "nearest" else (),
         class_weights=class_weights(shared.class_weights, prepared),
         stored=_stored(stage, student, teacher, shared),
@@ -181,6 +186,16 @@ def _stored(stage: Stage, student: PreTrainedModel, teacher: PreTrainedModel, sh
 def _teacher_logits(sets: Sequence[str], shared: Shared) -> torch.Tensor:
     """(n, outputs), or of several teachers (n, teachers, outputs): logits on these sets, one after the other."""
     return torch.from_numpy(np.concatenate([np.load(shared.teacher_logits[name]) for name in sets]))
+
+
+def _carried(
+    logits: torch.Tensor, stage: Stage, prepared: Prepared, tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> torch.Tensor:
+    """A teacher's logits on the labelled rows, a row of them a piece of its `tokenizer`, at the student's pieces."""
+    if stage.sets != ("labeled",):
+        raise ValueError(f"{stage.name}: only answers to labelled rows can be put at other pieces")
+    theirs = prepared.task.encode(prepared.task.data.splits["train"], tokenizer, max_length)
+    return torch.from_numpy(prepared.task.carried(logits.numpy(), theirs, prepared.splits["train"]))
 
 
 def _teacher_of(stage: Stage, finetuned: PreTrainedModel, prepared: Prepared, shared: Shared) -> PreTrainedModel:

@@ -1,6 +1,7 @@
 """Students that read texts with a tokenizer of their own: which it is, and which losses there are then.
 
-Losses on a text's outputs or its first state compare examples, however they are cut. Hidden states are compared span by
+Losses on a text's outputs or its first state compare examples, however they are cut; outputs that stand for words, as
+tags do, are compared at the first piece that each of the two has of a word. Hidden states are compared span by
 span (`distill.spans`). Attention and relations are between pieces, and two vocabularies have none in common.
 """
 
@@ -19,8 +20,10 @@ from distill.stages import Stage
 from distill.terms import TERMS
 from students.general import folder_configuration
 from teacher.hub import offline_if_unreachable
+from teacher.prepare import Prepared, prepare_split
 from teacher.scratch import expected_tokenizer
 from teacher.sources import minilm_folder
+from teacher.tasks.base import Encoded
 
 
 def tokenizer_at(source: str, option: str) -> PreTrainedTokenizerBase:
@@ -71,7 +74,8 @@ def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) 
     """The students' own tokenizer; None where it is the teacher's, or where that is not known yet (None).
 
     Raises:
-        UserError: a tokenizer was asked for, and cannot be had; a folder of a student that holds none.
+        UserError: a tokenizer was asked for, and cannot be had; a folder of a student that holds none; texts are cut
+            into windows, which two tokenizers would cut differently.
     """
     options = config.distilling
     if options.student_from is not None:
@@ -83,6 +87,11 @@ def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) 
             if teacher is not None and not same_pieces(tokenizer, teacher):
                 _check(tokenizer, option, str(source))
                 _check(teacher, "--teacher", config.teacher)
+                if config.data.long == "windows":
+                    raise UserError(
+                        f"--long windows: with {option} {source} student and teacher have tokenizers of their own, "
+                        "which would cut other windows of a text: give --long head+tail, or the teacher's tokenizer"
+                    )
                 return Reader(place=tokenizer_place(str(source), option), tokenizer=tokenizer)
     return None
 
@@ -101,13 +110,15 @@ def _check(tokenizer: PreTrainedTokenizerBase, option: str, source: str) -> None
         raise UserError(f"{option} {source}: the tokenizer has {lack}: student and teacher need the same one")
 
 
-def reader_notes(reader: Reader | None, teacher: PreTrainedTokenizerBase) -> tuple[str, ...]:
-    """What a reader of the report should know of two tokenizers."""
+def reader_notes(reader: Reader | None, teacher: PreTrainedTokenizerBase, *, carries: bool = False) -> tuple[str, ...]:
+    """What a reader of the report should know of two tokenizers; `carries`: as the task says."""
     if reader is None:
         return ()
+    answers = " Answers on a word are learned at its first piece in both." if carries else ""
     note = (
         f"Students read texts in the {len(reader.tokenizer):,} pieces of {Path(reader.place).name}, the teacher in its "
         f"own {len(teacher):,}: hidden states are compared over the parts of a text that both cut alike."
+        f"{answers}"
     )
     return (note,)
 
@@ -122,15 +133,23 @@ def reads_otherwise(folder: Path, teacher: PreTrainedTokenizerBase) -> bool:
     return not same_pieces(AutoTokenizer.from_pretrained(folder, local_files_only=True), teacher)
 
 
-def refuse_pieces(recipe: str, student: str, stages: Sequence[Stage], *, per_position: bool) -> None:
-    """Refuse losses that compare pieces; `per_position`: outputs are one row a piece.
+def as_read(folder: Path, prepared: Prepared, split: str) -> Encoded:
+    """A split as the model in `folder` reads it, where that matters for its outputs: those that are one row a piece."""
+    if not prepared.task.per_position or not reads_otherwise(folder, prepared.tokenizer):
+        return prepared.splits[split]
+    own = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return prepare_split(prepared.task, own, split, prepared.max_length)
+
+
+def refuse_pieces(recipe: str, student: str, stages: Sequence[Stage], *, at_pieces: bool) -> None:
+    """Refuse losses that compare pieces; `at_pieces`: outputs are one row a piece, and stand for nothing else.
 
     Raises:
         UserError: names stage, loss and reason.
     """
     for stage in stages:
         between = [name for name in stage.losses if TERMS[name].unit == "pieces"]
-        if per_position and "soft" in stage.losses:
+        if at_pieces and "soft" in stage.losses:
             between.append("soft")
         if between:
             reason = "outputs stand at pieces" if between == ["soft"] else "it is between pieces"

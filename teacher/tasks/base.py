@@ -76,6 +76,8 @@ class Task(ABC):
     """How a student learns from a teacher's outputs: a key of distill.soft.FORMS."""
     per_position: ClassVar[bool] = False
     """Logits are (n, length, outputs), one row a piece, and not (n, outputs)."""
+    carries: ClassVar[bool] = False
+    """Rows at pieces stand for parts of the text that any tokenizer finds, so that `carried` puts them at others."""
     several: ClassVar[bool] = False
     """A model reads several rows for an example, and compares them: its hidden states are (n x rows, length, width)."""
     weighable: ClassVar[bool] = False
@@ -150,6 +152,14 @@ class Task(ABC):
     def weights(self, encoded: Encoded) -> np.ndarray | None:
         """(rows,) how many entries of each row the hard and soft losses are means over; None: one each."""
         return None
+
+    def carried(self, logits: np.ndarray, theirs: Encoded, own: Encoded) -> np.ndarray:
+        """Outputs at the pieces of `theirs` put at those of `own`, another tokenizer's reading of the same examples.
+
+        (n, ..., their length, outputs) to (n, ..., own length, outputs), NaN at pieces that nothing stands for. Only of
+        tasks with `carries`.
+        """
+        raise NotImplementedError
 
     def weighed_labels(self, encoded: Encoded) -> np.ndarray:
         """(n,) the class of each entry that the hard loss of a task with `weighable` classes is a mean over."""

@@ -37,6 +37,7 @@ class Tags(Task):
     head_kind: ClassVar[str] = TOKENS
     soft_form: ClassVar[str] = "classes"
     per_position: ClassVar[bool] = True
+    carries: ClassVar[bool] = True
     weighable: ClassVar[bool] = True
 
     def head(self) -> dict[str, Any]:
@@ -105,6 +106,17 @@ class Tags(Task):
         """The tags of words that have a piece."""
         assert isinstance(encoded, EncodedTags)
         return np.concatenate([tags[places >= 0] for tags, places in zip(encoded.labels, encoded.places, strict=True)])
+
+    def carried(self, logits: np.ndarray, theirs: Encoded, own: Encoded) -> np.ndarray:
+        """What is at a word's first piece in one reading comes to its first piece in the other."""
+        assert isinstance(theirs, EncodedTags)
+        assert isinstance(own, EncodedTags)
+        shape = (*logits.shape[:-2], int(own.lengths.max()), logits.shape[-1])
+        found = np.full(shape, np.nan, dtype=logits.dtype)
+        for row, values, before, after in zip(found, logits, theirs.places, own.places, strict=True):
+            both = (before >= 0) & (after >= 0)
+            row[..., after[both], :] = values[..., before[both], :]
+        return found
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean over words; 0 where a batch has none."""
