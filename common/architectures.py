@@ -9,15 +9,8 @@ from dataclasses import dataclass
 
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
-from common.pooled import POOLED, PREFIX, configuration_class
-from common.uneven import (
-    UnevenBertConfig,
-    UnevenBertForSequenceClassification,
-    UnevenBertModel,
-    UnevenDistilBertConfig,
-    UnevenDistilBertForSequenceClassification,
-    UnevenDistilBertModel,
-)
+from common.pooled import POOLED, configuration_class
+from common.uneven import FAMILIES, uneven, uneven_configuration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,28 +21,28 @@ class Architecture:
     models: Mapping[type, type[PreTrainedModel]]
 
 
-ARCHITECTURES: dict[str, Architecture] = {
-    "distillery-bert": Architecture(
-        config=UnevenBertConfig,
-        models={
-            AutoModel: UnevenBertModel,
-            AutoModelForSequenceClassification: UnevenBertForSequenceClassification,
-        },
-    ),
-    "distillery-distilbert": Architecture(
-        config=UnevenDistilBertConfig,
-        models={
-            AutoModel: UnevenDistilBertModel,
-            AutoModelForSequenceClassification: UnevenDistilBertForSequenceClassification,
-        },
-    ),
-    **{
-        PREFIX + name: Architecture(
-            config=configuration_class(model), models={AutoModelForSequenceClassification: model}
-        )
-        for name, model in POOLED.items()
-    },
-}
+def _pooled(model: type[PreTrainedModel]) -> Architecture:
+    return Architecture(config=configuration_class(model), models={AutoModelForSequenceClassification: model})
+
+
+def _uneven(model: type[PreTrainedModel], encoder: type[PreTrainedModel] | None = None) -> Architecture:
+    """Of models like `model` whose layers differ, and of the encoder alone."""
+    models: dict[type, type[PreTrainedModel]] = {AutoModelForSequenceClassification: uneven(model)}
+    return Architecture(
+        config=uneven_configuration(model.config_class),
+        models=models if encoder is None else models | {AutoModel: uneven(encoder)},
+    )
+
+
+def _by_type(*found: Architecture) -> dict[str, Architecture]:
+    return {entry.config.model_type: entry for entry in found}
+
+
+ARCHITECTURES: dict[str, Architecture] = _by_type(
+    *(_uneven(classifier, encoder) for encoder, classifier in FAMILIES.values()),
+    *(_pooled(model) for model in POOLED.values()),
+    *(_uneven(model) for name, model in POOLED.items() if name in FAMILIES),
+)
 """By model_type. Another head for a type is one more entry in its `models`."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from transformers import PretrainedConfig
 
 from common.errors import UserError
-from common.pooled import plain_type
+from common.pooled import family_type, plain_type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ def family_of(config: PretrainedConfig) -> Family:
 def max_length(config: PretrainedConfig) -> int:
     """The longest sequence that a model takes, in pieces; RoBERTa's positions begin after the padding index."""
     positions = int(config.max_position_embeddings)
-    family = FAMILIES.get(plain_type(config))
+    family = FAMILIES.get(family_type(config))
     return positions - int(config.pad_token_id or 0) - 1 if family is not None and family.offset else positions
 
 

@@ -4,6 +4,7 @@ The tensors have the names of the plain families, whose classes would load them 
 type of its own a folder is refused by transformers alone.
 """
 
+import re
 from typing import Any, cast
 
 from torch import Tensor, nn
@@ -183,6 +184,11 @@ def configuration_class(model: type[PreTrainedModel]) -> type[PretrainedConfig]:
 def plain_type(config: PretrainedConfig) -> str:
     """The model_type of the family, whatever a classifier of it pools."""
     return str(config.model_type).removeprefix(PREFIX)
+
+
+def family_type(config: PretrainedConfig) -> str:
+    """The model_type of the family, whatever a classifier of it pools and whether its layers differ in shape."""
+    return re.sub(r"^distillery-(pooled-)?(uneven-)?", "", str(config.model_type))
 
 
 def pooling_of(config: PretrainedConfig) -> str:

@@ -1,63 +1,114 @@
 """Encoders whose layers differ in heads and feed-forward units, as pruning leaves them; the configuration says how.
 
-transformers' BERT and DistilBERT have one number for all layers, and a width that is heads times their size. Here each
-layer has its own. All else is theirs: modules, names of tensors, attention functions, outputs.
+transformers has one number for all layers, and a width that is heads times their size. Here each layer has its own. All
+else is the family's: modules, names of tensors, attention functions, heads for tasks, outputs.
 """
 
-import copy
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 from transformers import (
-    BertConfig,
     BertForSequenceClassification,
     BertModel,
-    BertPreTrainedModel,
-    DistilBertConfig,
+    CamembertForSequenceClassification,
+    CamembertModel,
     DistilBertForSequenceClassification,
     DistilBertModel,
-    DistilBertPreTrainedModel,
-    PretrainedConfig,
+    ElectraForSequenceClassification,
+    ElectraModel,
+    PreTrainedModel,
+    RobertaForSequenceClassification,
+    RobertaModel,
+    XLMRobertaForSequenceClassification,
+    XLMRobertaModel,
 )
-from transformers.models.bert.modeling_bert import BertEmbeddings, BertEncoder, BertLayer, BertPooler
-from transformers.models.distilbert.modeling_distilbert import Embeddings, Transformer, TransformerBlock
+
+from common.pooled import PREFIX
+
+FAMILIES: Mapping[str, tuple[type[PreTrainedModel], type[PreTrainedModel]]] = {
+    "bert": (BertModel, BertForSequenceClassification),
+    "roberta": (RobertaModel, RobertaForSequenceClassification),
+    "xlm-roberta": (XLMRobertaModel, XLMRobertaForSequenceClassification),
+    "camembert": (CamembertModel, CamembertForSequenceClassification),
+    "electra": (ElectraModel, ElectraForSequenceClassification),
+    "distilbert": (DistilBertModel, DistilBertForSequenceClassification),
+}
+"""By the model_type of the plain family: its encoder, and its classifier of texts."""
 
 
-class UnevenBertConfig(BertConfig):
-    """A BERT's, with the shape of every layer."""
+@dataclass(frozen=True, kw_only=True)
+class _Places:
+    """Where a family's layer has what differs."""
 
-    model_type = "distillery-bert"
-
-    heads: list[int] | None = None
-    """Attention heads of each layer; `num_attention_heads` is the largest of them."""
-    head_dim: int = 64
-    """Width of a head."""
-    intermediate_sizes: list[int] | None = None
-    """Feed-forward units of each layer; `intermediate_size` is the largest of them."""
-
-
-class UnevenDistilBertConfig(DistilBertConfig):
-    """A DistilBERT's, with the shape of every layer."""
-
-    model_type = "distillery-distilbert"
-
-    heads: list[int] | None = None
-    """Attention heads of each layer; `n_heads` is the largest of them."""
-    head_dim: int = 64
-    """Width of a head."""
-    intermediate_sizes: list[int] | None = None
-    """Feed-forward units of each layer; `hidden_dim` is the largest of them."""
+    attention: str
+    projections: tuple[str, str, str]
+    """In the attention; so are the next two."""
+    heads: str
+    width: str
+    attention_output: str
+    ffn: tuple[str, str]
 
 
-def _layer_config(config: PretrainedConfig, index: int, **names: str) -> Any:
-    """A configuration that transformers' own layer takes: one head, whose width is set right afterwards."""
-    own: Any = copy.copy(config)
-    setattr(own, names["heads"], 1)
-    setattr(own, names["units"], _shapes(config, "intermediate_sizes")[index])
-    return own
+_BERT = _Places(
+    attention="attention.self",
+    projections=("query", "key", "value"),
+    heads="num_attention_heads",
+    width="all_head_size",
+    attention_output="attention.output.dense",
+    ffn=("intermediate.dense", "output.dense"),
+)
+_DISTILBERT = _Places(
+    attention="attention",
+    projections=("q_lin", "k_lin", "v_lin"),
+    heads="n_heads",
+    width="dim",
+    attention_output="attention.out_lin",
+    ffn=("ffn.lin1", "ffn.lin2"),
+)
 
 
-def _shapes(config: Any, name: str) -> list[int]:
+class Uneven(nn.Module):
+    """Before a model class of transformers, or of common.pooled: its model, with layers in shapes of their own."""
+
+    plain: type[PreTrainedModel]
+    """The class whose layers are alike."""
+
+    def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
+        with _one_head(config):
+            super().__init__(config, *arguments, **options)
+        reshape(getattr(self, "base_model"), config)  # noqa: B009
+
+
+@contextlib.contextmanager
+def _one_head(config: Any) -> Iterator[None]:
+    """Layers are built with one head, since several may not divide the width; they get theirs right afterwards."""
+    heads, config.num_attention_heads = config.num_attention_heads, 1
+    try:
+        yield
+    finally:
+        config.num_attention_heads = heads
+
+
+def reshape(base: Any, config: Any) -> None:
+    """Give an encoder, in place, the layers that its configuration says; their weights are drawn anew.
+
+    Raises:
+        ValueError: a configuration without a size for each layer.
+    """
+    heads, units = (_sizes(config, name) for name in ("heads", "intermediate_sizes"))
+    distilbert = hasattr(base, "transformer")
+    layers = base.transformer.layer if distilbert else base.encoder.layer
+    for layer, *own in zip(layers, heads, units, strict=True):
+        _reshape_layer(layer, config, _DISTILBERT if distilbert else _BERT, *own)
+    if getattr(config, "projected", False) and not hasattr(base, "embeddings_project"):
+        base.embeddings_project = nn.Linear(config.embedding_size, config.hidden_size)
+
+
+def _sizes(config: Any, name: str) -> list[int]:
     sizes = getattr(config, name)
     if sizes is None or len(sizes) != config.num_hidden_layers or min(sizes) < 1:
         raise ValueError(
@@ -66,111 +117,75 @@ def _shapes(config: Any, name: str) -> list[int]:
     return list(sizes)
 
 
-def _resize(attention: Any, config: Any, index: int, projections: tuple[str, str, str]) -> int:
-    """Give an attention its heads; the width of all of them."""
-    heads = _shapes(config, "heads")[index]
-    attention.config = config
+def _reshape_layer(layer: nn.Module, config: Any, places: _Places, heads: int, units: int) -> None:
+    attention: Any = layer.get_submodule(places.attention)
+    hidden, width = config.hidden_size, heads * config.head_dim
     attention.attention_head_size = config.head_dim
     attention.scaling = config.head_dim**-0.5
-    for name in projections:
-        setattr(attention, name, nn.Linear(config.hidden_size, heads * config.head_dim))
-    return heads * int(config.head_dim)
+    setattr(attention, places.heads, heads)
+    setattr(attention, places.width, width)
+    for name in places.projections:
+        setattr(attention, name, nn.Linear(hidden, width))
+    layer.set_submodule(places.attention_output, nn.Linear(width, hidden))
+    layer.set_submodule(places.ffn[0], nn.Linear(hidden, units))
+    layer.set_submodule(places.ffn[1], nn.Linear(units, hidden))
 
 
-class UnevenBertLayer(BertLayer):
-    """A BERT layer of its own shape."""
-
-    def __init__(self, config: UnevenBertConfig, layer_idx: int) -> None:
-        super().__init__(
-            _layer_config(config, layer_idx, heads="num_attention_heads", units="intermediate_size"), layer_idx
-        )
-        attention = self.attention.self
-        width = _resize(attention, config, layer_idx, ("query", "key", "value"))
-        attention.num_attention_heads, attention.all_head_size = width // config.head_dim, width
-        self.attention.output.dense = nn.Linear(width, config.hidden_size)
+def uneven_configuration(plain: Any) -> Any:
+    """The configuration class of models like those of the configuration class `plain` in shapes of their own."""
+    return _configuration(plain)
 
 
-class UnevenBertEncoder(BertEncoder):
-    """The layers."""
-
-    def __init__(self, config: UnevenBertConfig) -> None:
-        nn.Module.__init__(self)
-        self.config = config
-        self.layer = nn.ModuleList([UnevenBertLayer(config, index) for index in range(config.num_hidden_layers)])
+def uneven(plain: Any) -> Any:
+    """The class of models like those of `plain`, with a configuration that gives the shape of every layer."""
+    return _model(plain)
 
 
-class UnevenBertModel(BertModel):
-    """The encoder, with a pooler if asked for; heads of any task go on top."""
+@functools.cache
+def _configuration(plain: Any) -> Any:
+    family = str(plain.model_type).removeprefix(PREFIX)
+    own_type = "distillery-" + family if family == plain.model_type else f"{PREFIX}uneven-{family}"
 
-    config_class = UnevenBertConfig
+    class Shaped(plain):
+        """A family's configuration, with the shape of every layer."""
 
-    def __init__(self, config: UnevenBertConfig, add_pooling_layer: bool = True) -> None:
-        BertPreTrainedModel.__init__(self, config)
-        self.gradient_checkpointing = False
-        self.embeddings = BertEmbeddings(config)
-        self.encoder = UnevenBertEncoder(config)
-        self.pooler = BertPooler(config) if add_pooling_layer else None
-        self.post_init()
+        model_type = own_type
 
+        heads: list[int] | None = None
+        """Attention heads of each layer; `num_attention_heads` is the largest of them."""
+        head_dim: int = 64
+        """Width of a head."""
+        intermediate_sizes: list[int] | None = None
+        """Feed-forward units of each layer; `intermediate_size` is the largest of them."""
 
-class UnevenBertForSequenceClassification(BertForSequenceClassification):
-    """With BERT's head for whole texts."""
+    class Projected(Shaped):
+        """ELECTRA's, whose width says whether there is a map from its tables to the layers, but need not here."""
 
-    config_class = UnevenBertConfig
+        model_type = own_type
 
-    def __init__(self, config: UnevenBertConfig) -> None:
-        BertPreTrainedModel.__init__(self, config)
-        self.num_labels = int(config.num_labels or 0)
-        self.bert = UnevenBertModel(config)
-        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, self.num_labels)
-        self.post_init()
+        projected: bool = False
+        """There is one, though both may be equally wide."""
 
-
-class UnevenDistilBertBlock(TransformerBlock):
-    """A DistilBERT layer of its own shape."""
-
-    def __init__(self, config: UnevenDistilBertConfig, index: int) -> None:
-        super().__init__(_layer_config(config, index, heads="n_heads", units="hidden_dim"))
-        attention = self.attention
-        width = _resize(attention, config, index, ("q_lin", "k_lin", "v_lin"))
-        attention.n_heads, attention.dim = width // config.head_dim, width
-        attention.out_lin = nn.Linear(width, config.dim)
+    return _named(Projected if family == "electra" else Shaped, plain)
 
 
-class UnevenTransformer(Transformer):
-    """The layers."""
-
-    def __init__(self, config: UnevenDistilBertConfig) -> None:
-        nn.Module.__init__(self)
-        self.n_layers = config.n_layers
-        self.layer = nn.ModuleList([UnevenDistilBertBlock(config, index) for index in range(config.n_layers)])
-        self.gradient_checkpointing = False
+@functools.cache
+def _model(plain: Any) -> Any:
+    members = {"config_class": uneven_configuration(plain.config_class), "plain": plain, "__module__": __name__}
+    return _named(type("Uneven", (Uneven, plain), members), plain)
 
 
-class UnevenDistilBertModel(DistilBertModel):
-    """The encoder; heads of any task go on top."""
-
-    config_class = UnevenDistilBertConfig
-
-    def __init__(self, config: UnevenDistilBertConfig) -> None:
-        DistilBertPreTrainedModel.__init__(self, config)
-        self.embeddings = Embeddings(config)
-        self.transformer = UnevenTransformer(config)
-        self.post_init()
+def _named(kind: type, plain: type) -> type:
+    kind.__name__ = kind.__qualname__ = f"Uneven{plain.__name__}"
+    return kind
 
 
-class UnevenDistilBertForSequenceClassification(DistilBertForSequenceClassification):
-    """With DistilBERT's head for whole texts."""
+def plain_class(model: PreTrainedModel) -> type[PreTrainedModel]:
+    """The class of such a model whose layers are alike."""
+    return type(model).plain if isinstance(model, Uneven) else type(model)
 
-    config_class = UnevenDistilBertConfig
 
-    def __init__(self, config: UnevenDistilBertConfig) -> None:
-        DistilBertPreTrainedModel.__init__(self, config)
-        self.num_labels = int(config.num_labels or 0)
-        self.distilbert = UnevenDistilBertModel(config)
-        self.pre_classifier = nn.Linear(config.dim, config.dim)
-        self.classifier = nn.Linear(config.dim, self.num_labels)
-        self.dropout = nn.Dropout(config.seq_classif_dropout)
-        self.post_init()
+UnevenBertConfig: Any = uneven_configuration(BertModel.config_class)
+UnevenBertForSequenceClassification: Any = uneven(BertForSequenceClassification)
+UnevenDistilBertConfig: Any = uneven_configuration(DistilBertModel.config_class)
+UnevenDistilBertForSequenceClassification: Any = uneven(DistilBertForSequenceClassification)

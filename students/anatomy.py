@@ -1,5 +1,6 @@
 """Where heads, feed-forward units and the stream of states are in an encoder, by family."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
 from common.heads import SEQUENCE, head_of_model
+from common.output_layer import output_layer
+from common.pooled import family_type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +19,8 @@ class Names:
 
     layers: str
     norm: str
-    """LayerNorm of the embedding output, where the stream begins."""
-    pooler: str | None
+    """LayerNorm of the embedding output, where the stream begins; with a map after it, the stream begins there."""
+    pooler: str
     """The linear layer between the stream and the head, inside the whole model."""
     projections: tuple[str, str, str]
     """Query, key and value, inside a layer; so are the rest."""
@@ -29,8 +32,11 @@ class Names:
     heads: str = "num_attention_heads"
     ffn: str = "intermediate_size"
     hidden: str = "hidden_size"
+    depth: str = "num_hidden_layers"
 
 
+PROJECTION = "embeddings_project"
+"""ELECTRA's map from tables of another width to the stream."""
 BERT = Names(
     layers="encoder.layer",
     norm="embeddings.LayerNorm",
@@ -55,19 +61,32 @@ DISTILBERT = Names(
     heads="n_heads",
     ffn="hidden_dim",
     hidden="dim",
+    depth="n_layers",
 )
-NAMES = {"bert": BERT, "distillery-bert": BERT, "distilbert": DISTILBERT, "distillery-distilbert": DISTILBERT}
-"""By model_type: what can be pruned."""
+WITH_HEAD = dataclasses.replace(BERT, pooler="classifier.dense")
+NAMES = {
+    "bert": BERT,
+    "roberta": WITH_HEAD,
+    "xlm-roberta": WITH_HEAD,
+    "camembert": WITH_HEAD,
+    "electra": WITH_HEAD,
+    "distilbert": DISTILBERT,
+}
+"""By the model_type of the family: what can be pruned, whatever its classifier pools and however uneven it is."""
+SHARED = "albert"
+"""Its layers are one and the same block, so that none has units of its own."""
 
 
 def check_prunable(config: PretrainedConfig) -> Names:
     """The names in models of this configuration; raises UserError for a family that cannot be pruned."""
-    if config.model_type not in NAMES:
+    family = family_type(config)
+    if family not in NAMES:
+        why = " since its layers share their weights" if family == SHARED else ""
         raise UserError(
-            f"--prune: models of type {config.model_type!r} cannot be pruned: give a BERT or a DistilBERT, such as the "
-            "students tiny and distil"
+            f"--prune: models of type {config.model_type!r} cannot be pruned{why}: give one of {', '.join(NAMES)}, "
+            "such as the students tiny and distil"
         )
-    return NAMES[config.model_type]
+    return NAMES[family]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,25 +108,30 @@ class Anatomy:
 
     names: Names
     norm: nn.Module
+    """What the stream begins with: a LayerNorm, or the map after it."""
     layers: tuple[Layer, ...]
     pooler: nn.Linear | None
     head: nn.Linear
     """The task's own layer: the classifier."""
+    projection: nn.Linear | None
+    """From tables of another width to the stream."""
 
 
 def anatomy(model: PreTrainedModel) -> Anatomy:
-    """The parts of a BERT or DistilBERT with a classifier; raises UserError for others."""
+    """The parts of a classifier of a family of NAMES; raises UserError for others."""
     names = check_prunable(model.config)
     if head_of_model(model) != SEQUENCE:
         raise UserError(f"--prune: {type(model).__name__} cannot be pruned: only models that read whole texts can yet")
     base = model.base_model
-    pooled = names is DISTILBERT or getattr(base, "pooler", None) is not None
+    pooled = names is not BERT or getattr(base, "pooler", None) is not None
+    projection = _linear(base, PROJECTION) if hasattr(base, PROJECTION) else None
     return Anatomy(
         names=names,
-        norm=base.get_submodule(names.norm),
+        norm=projection or base.get_submodule(names.norm),
         layers=tuple(_layer(layer, names) for layer in _children(base.get_submodule(names.layers))),
-        pooler=_linear(model, str(names.pooler)) if pooled else None,
-        head=_linear(model, "classifier"),
+        pooler=_linear(model, names.pooler) if pooled else None,
+        head=output_layer(model),
+        projection=projection,
     )
 
 

@@ -39,7 +39,7 @@ def pruned(
     """A smaller copy of `model` of cost `most` or less, in evaluation mode on the CPU, and what of the model it is.
 
     Args:
-        model: BERT or DistilBERT with a classifier, plain or pruned before.
+        model: a classifier of a family of students.anatomy.NAMES, plain or pruned before, whatever it pools.
         batches: of training examples, for importance and for the prediction of what goes.
         loss: of `model` on a batch.
         parts: of students.ranking.PARTS.

@@ -6,22 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
-    PretrainedConfig,
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 
-from common.uneven import (
-    UnevenBertConfig,
-    UnevenBertForSequenceClassification,
-    UnevenDistilBertConfig,
-    UnevenDistilBertForSequenceClassification,
-)
-from students.anatomy import BERT, anatomy
+from common.uneven import plain_class, uneven
+from students.anatomy import anatomy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +27,15 @@ class EncoderShape:
     labels: int
     pooled: bool
     """There is a layer of width x width between the last states and the classifier."""
+    embedding: int | None = None
+    """Width of the look-up tables where a map, as ELECTRA's, leads from them to the layers; None: that of the layers,
+    without a map."""
 
     @property
     def even(self) -> bool:
-        """All layers are alike, and the width is that of the heads: what BERT and DistilBERT can say."""
+        """What a family's own class can be: layers alike, the width that of the heads, a map where widths differ."""
         alike = len(set(self.heads)) == len(set(self.ffn)) == 1
-        return alike and self.hidden == self.heads[0] * self.head_dim
+        return alike and self.hidden == self.heads[0] * self.head_dim != self.embedding
 
     def layer_parameters(self, heads: int, ffn: int) -> int:
         """Of one layer: 4 H h d + 3 h d + H in the attention, 2 H F + F + H behind it, 4 H in two LayerNorms."""
@@ -56,13 +47,16 @@ class EncoderShape:
         """All but the look-up tables, which pruning heads, units and layers leave as they are."""
         layers = sum(self.layer_parameters(*sizes) for sizes in zip(self.heads, self.ffn, strict=True))
         pooler = (self.hidden + 1) * self.hidden if self.pooled else 0
-        return layers + 2 * self.hidden + pooler + (self.hidden + 1) * self.labels
+        start = 2 * self.hidden if self.embedding is None else (self.embedding + 1) * self.hidden + 2 * self.embedding
+        return layers + start + pooler + (self.hidden + 1) * self.labels
 
     @property
     def unit_costs(self) -> dict[str, float]:
         """Parameters that go with one head, one unit and one channel, tables left out."""
         widths = sum(heads * self.head_dim for heads in self.heads)
-        channel = 4 * widths + 2 * sum(self.ffn) + 6 * len(self.ffn) + 2 + 2 * self.hidden * self.pooled + self.labels
+        start = 2 if self.embedding is None else self.embedding + 1
+        ends = start + 2 * self.hidden * self.pooled + self.labels
+        channel = 4 * widths + 2 * sum(self.ffn) + 6 * len(self.ffn) + ends
         return {
             "heads": self.head_dim * (4 * self.hidden + 3),
             "ffn": 2 * self.hidden + 1,
@@ -71,11 +65,14 @@ class EncoderShape:
 
     @property
     def parameters(self) -> int:
-        return self.encoder_parameters + self.rows * self.hidden
+        return self.encoder_parameters + self.rows * (self.embedding or self.hidden)
 
     def flops(self, length: int = 128) -> int:
-        """Of one text, a multiply-add counted as 2: 8 L H h d + 4 L H F + 4 L^2 h d a layer, and the head's."""
+        """Of one text, a multiply-add counted as 2: 8 L H h d + 4 L H F + 4 L^2 h d a layer, and those before and
+        after.
+        """
         total = 2 * self.hidden * self.labels + (2 * self.hidden**2 if self.pooled else 0)
+        total += 2 * length * self.hidden * (self.embedding or 0)
         for heads, ffn in zip(self.heads, self.ffn, strict=True):
             width = heads * self.head_dim
             total += 8 * length * self.hidden * width + 4 * length * self.hidden * ffn + 4 * length**2 * width
@@ -83,7 +80,7 @@ class EncoderShape:
 
 
 def shape_of(model: PreTrainedModel) -> EncoderShape:
-    """The shape of a BERT or DistilBERT with a classifier."""
+    """The shape of a classifier of a family that can be pruned."""
     parts = anatomy(model)
     attention: Any = parts.layers[0].projections[0]
     config: Any = model.config
@@ -97,52 +94,43 @@ def shape_of(model: PreTrainedModel) -> EncoderShape:
         rows=sum(table.num_embeddings for table in tables),
         labels=parts.head.out_features,
         pooled=parts.pooler is not None,
+        embedding=None if parts.projection is None else parts.projection.in_features,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Kind:
-    plain: type[PretrainedConfig]
-    plain_model: type[PreTrainedModel]
-    uneven: type[PretrainedConfig]
-    uneven_model: type[PreTrainedModel]
-
-
-_BERT = _Kind(
-    plain=BertConfig,
-    plain_model=BertForSequenceClassification,
-    uneven=UnevenBertConfig,
-    uneven_model=UnevenBertForSequenceClassification,
+_NOT_SETTINGS = (
+    "model_type",
+    "architectures",
+    "heads",
+    "head_dim",
+    "intermediate_sizes",
+    "projected",
+    "transformers_version",
 )
-_DISTILBERT = _Kind(
-    plain=DistilBertConfig,
-    plain_model=DistilBertForSequenceClassification,
-    uneven=UnevenDistilBertConfig,
-    uneven_model=UnevenDistilBertForSequenceClassification,
-)
-_NOT_SETTINGS = ("model_type", "architectures", "heads", "head_dim", "intermediate_sizes", "transformers_version")
 
 
 def model_in_shape(model: PreTrainedModel, shape: EncoderShape) -> PreTrainedModel:
-    """A model like `model` in another shape, of random weights: a plain BERT or DistilBERT where the shape is even."""
-    names = anatomy(model).names
-    kind = _BERT if names is BERT else _DISTILBERT
+    """A model like `model` in another shape, of random weights: of its family's own class where the shape is even."""
+    names, plain = anatomy(model).names, plain_class(model)
     settings = copy.deepcopy(model.config.to_dict())
     settings = {name: value for name, value in settings.items() if name not in _NOT_SETTINGS}
     settings |= {
         names.hidden: shape.hidden,
         names.heads: max(shape.heads),
         names.ffn: max(shape.ffn),
-        "num_hidden_layers" if names is BERT else "n_layers": len(shape.heads),
+        names.depth: len(shape.heads),
     }
-    if shape.even:
-        return kind.plain_model(kind.plain(**settings)).eval()
+    if "embedding_size" in settings:
+        settings["embedding_size"] = shape.embedding or shape.hidden
+        settings |= {} if shape.even else {"projected": shape.embedding is not None}
+    kind: Any = plain if shape.even else uneven(plain)
     own: dict[str, Any] = {
         "heads": list(shape.heads),
         "head_dim": shape.head_dim,
         "intermediate_sizes": list(shape.ffn),
     }
-    return kind.uneven_model(kind.uneven(**settings, **own)).eval()
+    made: PreTrainedModel = kind(kind.config_class(**settings, **({} if shape.even else own)))
+    return made.eval()
 
 
 def in_words(shape: EncoderShape) -> str:

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.errors import UserError
 from common.families import FAMILIES
-from common.pooled import plain_type
+from common.pooled import family_type
 from students.kept_pieces import kept_pieces
 from students.trimmed_tokenizer import trimmed_tokenizer
 
@@ -98,7 +98,7 @@ def pieces_per_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) ->
 
 def _check_padding(model: PreTrainedModel, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> None:
     """Positions of RoBERTa and its kin count from the padding's id on."""
-    family = FAMILIES.get(plain_type(model.config))
+    family = FAMILIES.get(family_type(model.config))
     if family is not None and family.offset and old.pad_token_id != new.pad_token_id:
         raise UserError(
             f"the padding of this {family.title} has the id {old.pad_token_id}, behind pieces that go, and positions "
