@@ -78,7 +78,7 @@ def _quality(
     entry: Entry, runtime: Runtime, counts: Counts, task: Task, max_length: int, before: Sequence[Measured]
 ) -> Measured:
     encoded = prepare_split(task, runtime.tokenizer, "evaluate", min(max_length, runtime.positions))
-    logits = _logits(runtime, task, encoded, f"{entry.step}, {runtime.name} {runtime.precision}")
+    logits = runtime_logits(runtime, task, encoded, label=f"{entry.step}, {runtime.name} {runtime.precision}")
     predictions = task.decode(logits, encoded)
     value = task.metrics(predictions, encoded.references)[task.data.metric]
     shown = entry.artifact.kind != "torch" or entry.precision == "fp32"
@@ -98,7 +98,8 @@ def _quality(
     return Measured(row=row, predictions=predictions, references=encoded.references, counts=counts, shown=shown)
 
 
-def _logits(runtime: Runtime, task: Task, encoded: Encoded, label: str) -> np.ndarray:
+def runtime_logits(runtime: Runtime, task: Task, encoded: Encoded, *, label: str | None = None) -> np.ndarray:
+    """(n, outputs) of a split in its order; with a `label` progress is shown."""
     compute = partial(_batch_logits, runtime, task, encoded)
     return in_order(compute, sorted_batches(encoded.lengths, 64), device=torch.device("cpu"), label=label)
 
@@ -113,7 +114,8 @@ def folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _bound(runtime: Runtime, batch: int, length: int) -> Bound:
+def bound(runtime: Runtime, batch: int, length: int) -> Bound:
+    """A forward pass over random pieces."""
     return runtime.bind(random_inputs(runtime, batch=batch, length=length))
 
 
@@ -122,7 +124,7 @@ def _latencies(runtimes: Sequence[Runtime], seconds: float) -> Mapping[int, tupl
     say("measuring latency")
     longest = min(runtime.positions for runtime in runtimes)
     found = time_calls(
-        {place: partial(_bound, runtime) for place, runtime in enumerate(runtimes)},
+        {place: partial(bound, runtime) for place, runtime in enumerate(runtimes)},
         cells=[cell for cell in CELLS if cell[1] <= longest],
         seconds=seconds,
     )

@@ -30,6 +30,13 @@ from teacher.tasks.base import Task
 Cost = Callable[[EncoderShape], float]
 
 
+def check_share(model: PreTrainedModel, options: CompressOptions, cost: Cost) -> None:
+    """Raise UserError where the model has not so much that could go, or is of a family that cannot be pruned."""
+    shape = shape_of(model)
+    bundles = ranked(shape, at_random(model, 0), options.parts, even=options.prune_even)
+    check_reachable(shape, bundles, cost, (1 - (options.prune or 0.0)) * cost(shape))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pruning:
     """Prunes a model folder; an interrupted one is gone on with."""
@@ -47,11 +54,10 @@ class Pruning:
         check_prunable(loaded.model.config)
         prepared = prepare(self.task, loaded.tokenizer, min(self.max_length, longest(loaded.model.config)))
         cost = _cost(self.options.prune_target, loaded.model)
+        # Before minutes go into the first step of several.
+        check_share(loaded.model, self.options, cost)
         whole = cost(shape_of(loaded.model))
         current = loaded.model
-        bundles = ranked(shape_of(current), at_random(current, 0), self.options.parts, even=self.options.prune_even)
-        # Before minutes go into the first step of several.
-        check_reachable(shape_of(current), bundles, cost, (1 - (self.options.prune or 0.0)) * whole)
         layers = tuple(range(1, len(shape_of(current).heads) + 1))
         for number, epochs in enumerate(self.options.recovery_lengths(), start=1):
             share = (self.options.prune or 0.0) * number / self.options.prune_steps

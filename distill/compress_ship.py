@@ -51,6 +51,8 @@ class Quantising:
 
     task: Task
     options: CompressOptions
+    scored: bool = True
+    """Else nothing is looked at, and no part stays."""
 
     def __call__(self, artifact: Artifact, folder: Path) -> Artifact:
         tokenizer = onnx_tokenizer(artifact.folder)
@@ -65,8 +67,8 @@ class Quantising:
             method=self.options.int8_method,
             embedding_bits=self.options.embedding_bits,
             calibration=[{name: tensor.numpy() for name, tensor in batch.items()} for batch in batches],
-            score=_score(prepared),
-            max_drop=self.options.max_drop,
+            score=_score(prepared) if self.scored else None,
+            max_drop=self.options.max_drop if self.scored else None,
             card=_card(self.task, "int8 ONNX", "In 8-bit integers for ONNX Runtime."),
             overwrite=True,
         )

@@ -28,6 +28,8 @@ class Work:
     training: Training
     teacher_logits: Callable[[], np.ndarray]
     """(n, outputs) of the teacher on the training split."""
+    scored: bool = True
+    """int8 is looked at on the selection split, and parts that lose too much stay in fp32."""
 
 
 def work_for(
@@ -99,7 +101,7 @@ def _quantising(options: CompressOptions, work: Work) -> Step | None:
         return None
     from distill.compress_ship import Quantising
 
-    return Step(name="int8", title="int8", apply=Quantising(task=work.task, options=options))
+    return Step(name="int8", title="int8", apply=Quantising(task=work.task, options=options, scored=work.scored))
 
 
 STEPS: Mapping[str, Callable[[CompressOptions, Work], Step | None]] = {

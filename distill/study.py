@@ -16,9 +16,11 @@ from distill.precompute import drop_insides, insides
 from distill.run import make_teacher, shared_by_all
 from distill.study_config import StudyConfig
 from distill.study_final import apply, confirmed
+from distill.study_narrowing import narrowed
 from distill.study_objectives import directions
 from distill.study_result import closing_table, study_record
-from distill.study_space import Space, defaults, narrowed, student_space
+from distill.study_shipping import check_shippable, check_shipping
+from distill.study_space import Space, defaults, samples, student_space
 from distill.study_storage import SLOT, open_storage, revive, slots, top_up
 from distill.study_trial import Bench, alone, run_config
 from distill.study_workers import run_trials
@@ -78,16 +80,13 @@ def _made(folder: Path) -> Path:
 
 
 def searched(config: StudyConfig, data: TaskData) -> Space:
-    """The space, narrowed as the user wants; its smallest and largest students are checked to be possible."""
+    """The space, narrowed as the user wants; its ends and every choice are checked to be possible."""
     options, teacher = config.searching, expected_config(config.teacher, scratch=config.scratch)
     whole = student_space(config.student, teacher, kind=data.kind, recipe=config.recipe, start=config.start)
     space = narrowed(whole, options.fix, options.range, options.space)
-    for end in ("low", "high"):
-        settings = {
-            name: (part.choices[0 if end == "low" else -1] if part.choices else type(part.default)(getattr(part, end)))
-            for name, part in space.items()
-        }
+    for settings in samples(space):
         check_recipes(run_config(config, settings), data.kind, teacher)
+    check_shipping(space)
     return space
 
 
@@ -111,7 +110,7 @@ def opened(
     if stored is None:
         study.set_user_attr("identity", wanted)
     elif stored != wanted:
-        changed = [key for key in wanted if stored.get(key) != wanted[key]]
+        changed = [key for key in wanted | stored if stored.get(key) != wanted.get(key)]
         raise UserError(
             f"study {name} was begun with other settings ({', '.join(changed[:4])}): repeat them, or choose "
             "another --name"
@@ -128,7 +127,7 @@ def _identity(config: StudyConfig, space: Space, data: TaskData) -> dict[str, st
     return {
         **{f"--{key.replace('_', '-')}": value for key, value in options.items()},
         **{f"--{key}": str(getattr(config, key)) for key in ("student", "teacher", "recipe", "start", "precision")},
-        **{f"space: {name}": part.words for name, part in space.items()},
+        **{f"space: {name}": part.words for name, part in space.items() if not part.idle},
         **{f"--{key.replace('_', '-')}": str(value) for key, value in vars(config.finetuning).items()},
         **{flag: str(value) for flag, value in config.scratch.given.items()},
         "--max-length": str(config.data.max_length),
@@ -146,6 +145,7 @@ def prepared_bench(config: StudyConfig, data: TaskData, space: Space, folder: Pa
     score = teacher.prepared.score(teacher.model, "select", precision)
     say(f"teacher: {data.metric} {abs(score):.4f} on the selection split")
     bench = Bench(config=config, folder=folder, space=space, shared=shared, teacher_score=score)
+    check_shippable(bench)
     return dataclasses.replace(bench, shared=_with_insides(bench, teacher, shared, precision))
 
 

@@ -41,9 +41,11 @@ class SearchOptions:
     rungs: int = 2
     """Trainings of a trial, each three times as long as the one before; only good trials reach the last."""
     fix: str = ""
-    """Parts of the space with one value each, as in layers=4,temperature=2."""
+    """Parts of the space with one value each, as in layers=4,temperature=2. trim (off, on), prune (a share) and runtime
+    (torch, onnx, int8), which say what students ship as, are off, 0 and torch unless they are named here, in --range or
+    in --space."""
     range: str = ""
-    """Parts narrowed, as in hidden=192..312,layer_map=uniform|top."""
+    """Parts narrowed, as in hidden=192..312,layer_map=uniform|top,runtime=torch|int8,prune=0..0.5."""
     space: Path | None = None
     """toml or json file of parts: a value, a list of choices, or the two ends of a range."""
     seed: int = 0

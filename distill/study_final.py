@@ -3,22 +3,22 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import optuna
 
-from common.artifact import load
 from common.bootstrap import mean_and_spread
 from common.errors import UserError
 from common.progress import say
 from common.study_record import FinalRow
+from distill.compress_chain import Artifact
 from distill.contest import answers
 from distill.job import Job
-from distill.measure import measure_latency, weight_bytes
 from distill.study_objectives import best
+from distill.study_shipping import answered, fixed_chain, milliseconds, model_bytes, shipped
 from distill.study_space import Value
 from distill.study_storage import slots
 from distill.study_trial import SETTINGS, Bench, run_config
 from distill.workers import run_jobs
-from students.albert import share
 from teacher.difference import difference
 
 PRESET = "preset"
@@ -29,12 +29,16 @@ def confirmed(bench: Bench, study: optuna.Study) -> tuple[FinalRow, ...]:
     chosen = best(slots(study), bench.config.searching)[: bench.config.after.confirm]
     if not chosen:
         return ()
-    settings: dict[str, Mapping[str, Value]] = {PRESET: {}}
+    settings: dict[str, Mapping[str, Value]] = {PRESET: fixed_chain(bench.space)}
     settings |= {f"trial {trial.number}": trial.user_attrs[SETTINGS] for trial in chosen}
     groups = {name: _jobs(bench, name, values) for name, values in settings.items()}
     say(f"training in full: {', '.join(groups)}, {bench.config.after.seeds} seeds each")
     run_jobs([job for group in groups.values() for job in group], bench.shared, bench.config.processes)
-    return rows(bench, groups, {f"trial {trial.number}": trial.number for trial in chosen})
+    made = {
+        name: [shipped(bench, settings[name], job.model_folder, job.folder / "shipped", job.seed) for job in jobs]
+        for name, jobs in groups.items()
+    }
+    return rows(bench, groups, made, {f"trial {trial.number}": trial.number for trial in chosen})
 
 
 def _jobs(bench: Bench, name: str, settings: Mapping[str, Value]) -> list[Job]:
@@ -47,16 +51,19 @@ def _jobs(bench: Bench, name: str, settings: Mapping[str, Value]) -> list[Job]:
     ]
 
 
-def rows(bench: Bench, groups: Mapping[str, Sequence[Job]], trials: Mapping[str, int]) -> tuple[FinalRow, ...]:
-    """Finished groups of seeds, the preset's first, measured in turns."""
-    models = {name: share(load(group[0].model_folder)[0]) for name, group in groups.items()}
-    cells = measure_latency(
-        models, batches=(1,), lengths=(bench.latency_length,), threads=(1,), seconds=3.0 * len(models)
-    )
+def rows(
+    bench: Bench,
+    groups: Mapping[str, Sequence[Job]],
+    made: Mapping[str, Sequence[Artifact]],
+    trials: Mapping[str, int],
+) -> tuple[FinalRow, ...]:
+    """Finished groups of seeds and what each ships as, the preset's first, measured in turns."""
+    firsts = {name: artifacts[0] for name, artifacts in made.items()}
+    times = milliseconds(bench, firsts, seconds=3.0 * len(firsts))
     task, references = bench.teacher.prepared.task, bench.teacher.prepared.splits["evaluate"].references
-    predictions = {name: answers(group, bench.teacher.prepared) for name, group in groups.items()}
+    predictions = {name: _predictions(bench, group, made[name]) for name, group in groups.items()}
     found = []
-    for name, group in groups.items():
+    for name in groups:
         by_seed = {
             seed: task.metrics(values, references)[task.data.metric] for seed, values in predictions[name].items()
         }
@@ -69,13 +76,20 @@ def rows(bench: Bench, groups: Mapping[str, Sequence[Job]], trials: Mapping[str,
                 value=value,
                 spread=spread,
                 by_seed={str(seed): score for seed, score in by_seed.items()},
-                latency_ms=cells[name][0].p50_ms,
-                size_mb=weight_bytes(group[0].model_folder) / 1e6,
+                latency_ms=times[name],
+                size_mb=model_bytes(firsts[name]) / 1e6,
                 against_preset=None if name == PRESET else difference(task, own, preset, references),
-                folder=str(group[0].model_folder),
+                folder=str(firsts[name].folder),
             )
         )
     return tuple(found)
+
+
+def _predictions(bench: Bench, group: Sequence[Job], made: Sequence[Artifact]) -> dict[int, np.ndarray]:
+    """By seed, for the evaluation split, as the models ship."""
+    if made[0].folder == group[0].model_folder:
+        return answers(group, bench.teacher.prepared)
+    return {job.seed: answered(bench, artifact, "evaluate")[1] for job, artifact in zip(group, made, strict=True)}
 
 
 def apply(bench: Bench, study: optuna.Study, which: str) -> None:

@@ -4,20 +4,12 @@ No combination of what is drawn is impossible: the width is a multiple of every 
 beyond what the teacher allows.
 """
 
-import dataclasses
-import json
-import math
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import optuna
 from transformers import PretrainedConfig
 
-from common.errors import UserError, unknown_name
-from distill.named_numbers import named_texts
 from distill.recipes import recipe_for
 from distill.stages import Stage
 from students.presets import SHARING, StudentConfig, student_preset
@@ -40,6 +32,8 @@ class Part:
     """A real number, drawn by its logarithm; else a whole number in steps."""
     choices: tuple[Value, ...] = ()
     """One of these instead of a number."""
+    asked: bool = False
+    """Stays at its default unless the user fixes or narrows it: it would make every trial dearer."""
 
     @property
     def fixed(self) -> Value | None:
@@ -67,6 +61,11 @@ class Part:
         if isinstance(value, str) or not self.low <= value <= self.high:
             return False
         return self.log or (value - self.low) % self.step == 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether it plays no part in the study."""
+        return self.asked and self.fixed == self.default
 
     @property
     def words(self) -> str:
@@ -97,7 +96,7 @@ def student_space(student: str, teacher: PretrainedConfig, *, kind: str, recipe:
     preset = student_preset(student, teacher)
     stages = recipe_for(recipe, student)
     free = (start or preset.start) == "random"
-    parts = [*_shape(preset, teacher, free=free), *_learning(stages, kind), *_length(stages)]
+    parts = [*_shape(preset, teacher, free=free), *_learning(stages, kind), *_length(stages), *_shipping()]
     return {part.name: part for part in parts}
 
 
@@ -168,75 +167,22 @@ def _length(stages: tuple[Stage, ...]) -> list[Part]:
     return parts
 
 
-def narrowed(space: Space, fix: str, ranges: str, file: Path | None) -> Space:
-    """The space with parts fixed or narrowed: by a file, then by --range, then by --fix.
-
-    Raises:
-        UserError: an unknown part, or a value that it cannot have.
-    """
-    wanted: dict[str, tuple[str, Any]] = {}
-    for name, value in (_read(file) if file else {}).items():
-        wanted[name] = (f"{file}: {name}", value)
-    for option, text in (("--range", ranges), ("--fix", fix)):
-        for name, value in named_texts(option, text, space).items():
-            if value is None:
-                raise UserError(f"{option} {text}: expected NAME=VALUE, separated by commas")
-            wanted[name] = (f"{option} {name}={value}", _ends(value) if option == "--range" else value)
-    for name, (where, value) in wanted.items():
-        if name not in space:
-            raise UserError(f"{where}: {unknown_name('part of the space', name, space)}")
-        space = space | {name: _narrow(space[name], value, where)}
-    return _even(space)
+def _shipping() -> list[Part]:
+    """What is done to a finished student, as in distill.compress: vocabulary, share that is pruned, what runs it."""
+    return [
+        Part(name="trim", default="off", choices=("off", "on"), asked=True),
+        Part(name="prune", default=0.0, choices=(0.0, 0.25, 0.5), asked=True),
+        Part(name="runtime", default="torch", choices=("torch", "onnx", "int8"), asked=True),
+    ]
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as error:
-        raise UserError(f"--space {path} cannot be read: {error}. Expected toml or json of NAME = VALUE") from error
-    if not isinstance(value, dict):
-        raise UserError(f"--space {path}: expected names with values")
-    return value
-
-
-def _ends(text: str) -> list[str]:
-    return text.split("..") if ".." in text else text.split("|")
-
-
-def _narrow(part: Part, value: Any, where: str) -> Part:
-    """One value fixes a part; two bound a number; several are choices."""
-    several = isinstance(value, list)
-    found = [_as_of(part, entry, where) for entry in (value if several else [value])]
-    if isinstance(part.default, str) and not all(entry in part.choices for entry in found):
-        raise UserError(f"{where}: expected of {part.words}")
-    if part.choices:
-        return dataclasses.replace(part, choices=tuple(found))
-    ends = [float(entry) for entry in found]
-    if len(ends) > 2 or ends[0] > ends[-1] or ends[0] <= 0:
-        raise UserError(f"{where}: expected a number above 0, or two as in 2..4")
-    return dataclasses.replace(part, low=ends[0], high=ends[-1])
-
-
-def _as_of(part: Part, value: Any, where: str) -> Value:
-    try:
-        kind = type(part.default)
-        result = kind(value)
-    except (TypeError, ValueError):
-        result = math.nan
-    if isinstance(result, float) and not math.isfinite(result):
-        raise UserError(f"{where}: expected {part.words}")
-    assert isinstance(result, (int, float, str))
-    return result
-
-
-def _even(space: Space) -> Space:
-    """With widths that every head count divides."""
-    if "hidden" not in space:
-        return space
-    hidden, heads = space["hidden"], space["heads"]
-    step = math.lcm(*(int(count) for count in heads.choices))
-    low, high = math.ceil(hidden.low / step) * step, math.floor(hidden.high / step) * step
-    if low > high:
-        raise UserError(f"hidden={hidden.words}: none of these is a multiple of heads {heads.words}")
-    return space | {"hidden": dataclasses.replace(hidden, low=low, high=high, step=step)}
+def samples(space: Space) -> list[dict[str, Value]]:
+    """Settings to check a space by: its lowest, its highest, and every choice beside the lowest of the others."""
+    low, high = (
+        {
+            name: part.choices[place] if part.choices else type(part.default)((part.low, part.high)[place])
+            for name, part in space.items()
+        }
+        for place in (0, -1)
+    )
+    return [low, high, *(low | {name: choice} for name, part in space.items() for choice in part.choices[1:])]

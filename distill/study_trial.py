@@ -16,7 +16,6 @@ from typing import Any
 
 import optuna
 
-from common.artifact import CardText, save
 from common.errors import UserError
 from common.families import max_length as longest
 from common.files import write_json
@@ -24,14 +23,13 @@ from common.progress import say
 from distill.changes import ChangeOptions
 from distill.config import DistilOptions, RunConfig
 from distill.job import Job, Shared
-from distill.measure import measure_latency, weight_bytes
 from distill.plan import plan, students_for
 from distill.study_config import StudyConfig
 from distill.study_objectives import SCORE, beyond, constrain, given_up, lacking, values
+from distill.study_shipping import compression, costs_of, outcome, untrained, without_start
 from distill.study_space import Space, Value, drawn
 from distill.study_storage import OWNER, SLOT, SURPLUS, first_attempt, owner
 from distill.training import run_job
-from students.build import build_student
 from students.presets import StudentConfig
 from students.shape import ShapeOptions
 from teacher.finetune import Teacher
@@ -76,6 +74,7 @@ def run_config(config: StudyConfig, settings: Mapping[str, Value], **distilling:
             budget=float(settings.get("budget", 1.0)) * distilling.pop("share", 1.0),
             **{"twins": False, **distilling},
         ),
+        compress=compression(settings),
     )
 
 
@@ -92,8 +91,10 @@ class Bench:
 
     @property
     def latency_length(self) -> int:
-        """Pieces of the text that latency is measured on."""
-        return min(self.config.searching.latency_length, longest(self.teacher.model.config))
+        """Pieces of the text that latency is measured on; an exported model takes no more than the task's texts."""
+        exported = set(self.space["runtime"].choices) - {"torch"}
+        limit = self.shared.max_length if exported else longest(self.teacher.model.config)
+        return min(self.config.searching.latency_length, limit)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the teacher: every process reads its own."""
@@ -154,9 +155,7 @@ def _run(
     bench: Bench, study: optuna.Study, trial: optuna.Trial, settings: Mapping[str, Value], folder: Path
 ) -> list[float]:
     options = bench.config.searching
-    costs = measured(bench, bench.student(settings))
-    for name, value in costs.items():
-        trial.set_user_attr(name, value)
+    costs = _noted(trial, measured(bench, settings))
     over = beyond(options, costs)
     constrain(trial, over)
     if any(value > 0 for value in over.values()):
@@ -164,6 +163,10 @@ def _run(
     score = 0.0
     for rung, share in enumerate(options.shares):
         score = bench.score(settings, folder / f"rung-{rung}", share, options.seed)
+        if rung == options.rungs - 1 and compression(settings).anything:
+            score, found = outcome(bench, settings, folder / f"rung-{rung}", options.seed)
+            costs = _noted(trial, found)
+            constrain(trial, {f"{name}, trained": value for name, value in beyond(options, costs).items()})
         _clear(folder / f"rung-{rung}")
         if given_up(options, study, trial, rung, score):
             _give_up(trial, f"given up at rung {rung + 1} of {options.rungs}")
@@ -171,6 +174,12 @@ def _run(
     constrain(trial, lacking(options, score, bench.teacher_score))
     say(f"trial {trial.number}: {score:.4f}, {costs['latency_ms']:.2f} ms, {costs['size_mb']:.1f} MB")
     return values(options, score, costs)
+
+
+def _noted(trial: optuna.Trial, costs: dict[str, float]) -> dict[str, float]:
+    for name, value in costs.items():
+        trial.set_user_attr(name, value)
+    return costs
 
 
 def _give_up(trial: optuna.Trial, reason: str) -> None:
@@ -186,26 +195,23 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(final)
 
 
-def measured(bench: Bench, student: StudentConfig) -> dict[str, float]:
-    """Milliseconds and megabytes of this very architecture with random weights; each is measured once a study."""
-    length = bench.latency_length
-    shape = dataclasses.replace(student, start="random", teacher_layers=None, name="student")
-    key = hashlib.sha256(repr((shape, length)).encode()).hexdigest()[:12]
+def measured(bench: Bench, settings: Mapping[str, Value]) -> dict[str, float]:
+    """Milliseconds and megabytes of what a student of this very architecture with random weights ships as.
+
+    Each architecture is measured once a study.
+    """
+    shape, chain = without_start(bench.student(settings)), compression(settings)
+    parts = (shape, bench.latency_length, *([chain] if chain.anything else []))
+    key = hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
     path = bench.folder / "costs" / f"{key}.json"
-    with alone(bench.folder / "costs"):
-        if not path.is_file():
-            write_json(path, _measure(bench, shape, length))
-        return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _measure(bench: Bench, shape: StudentConfig, length: int) -> dict[str, float]:
-    model = build_student(shape, bench.teacher.model, seed=0)
-    with tempfile.TemporaryDirectory() as folder:
-        card = CardText(title="student", description="Random weights, to be measured.", task="none")
-        save(model, bench.teacher.prepared.tokenizer, Path(folder) / "model", card=card)
-        size = weight_bytes(Path(folder) / "model") / 1e6
-    (cell,) = measure_latency({"student": model}, batches=(1,), lengths=(length,), threads=(1,), seconds=2.0)["student"]
-    return {"latency_ms": cell.p50_ms, "size_mb": size}
+    if not path.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            artifact = untrained(bench, shape, settings, Path(folder))
+            # A chain takes its time; only what is timed needs the machine for itself.
+            with alone(bench.folder / "costs"):
+                if not path.is_file():
+                    write_json(path, costs_of(bench, artifact))
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @contextmanager

@@ -1,0 +1,173 @@
+"""What a trial's student ships as: trimmed, pruned, for another runtime; measured and asked as what it then is."""
+
+import dataclasses
+import itertools
+import json
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common.artifact import CardText, load, save
+from common.files import write_json
+from distill.compress_chain import Artifact, run_chain
+from distill.compress_measure import bound, runtime_logits
+from distill.compress_options import CompressOptions
+from distill.compress_prune import check_share
+from distill.compress_steps import Work, steps_for
+from distill.measure import measure_latency, time_calls, weight_bytes
+from distill.recovery import Training
+from distill.runtimes import RUNTIMES
+from distill.study_space import Space, Value, samples
+from students.albert import share
+from students.build import build_student
+from students.onnx_folder import MODEL, need
+from students.presets import StudentConfig
+from students.vocabulary import trim_vocabulary
+from teacher.loop_config import resolve_precision
+from teacher.prepare import prepare_split
+from teacher.tasks.base import Encoded
+
+if TYPE_CHECKING:
+    from distill.study_trial import Bench
+
+PARTS = ("trim", "prune", "runtime")
+"""Parts of a space that say what is done to a finished student."""
+OUTCOME = "shipped.json"
+
+
+def compression(settings: Mapping[str, Value]) -> CompressOptions:
+    """The chain of a trial, as distill.compress and distill.run have it."""
+    runtime = settings.get("runtime", "torch")
+    return CompressOptions(
+        trim_vocabulary=settings.get("trim") == "on",
+        prune=float(settings.get("prune", 0.0)) or None,
+        onnx=runtime == "onnx",
+        int8=runtime == "int8",
+    )
+
+
+def fixed_chain(space: Space) -> dict[str, Value]:
+    """What is done to every student of the study."""
+    found = {name: space[name].fixed for name in PARTS if name in space}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def check_shipping(space: Space) -> None:
+    """Raise UserError where packages are missing that some trials need."""
+    if set(space["runtime"].choices) - {"torch"}:
+        for module in ("onnx", "onnxscript", "onnxruntime"):
+            need(module)
+
+
+def check_shippable(bench: "Bench") -> None:
+    """Raise UserError where the teacher's vocabulary cannot be trimmed, or the smallest students pruned so far."""
+    space, teacher = bench.space, bench.teacher
+    if "on" in space["trim"].choices:
+        trim_vocabulary(teacher.model, teacher.prepared.tokenizer, ["a"])
+    share = max(float(choice) for choice in space["prune"].choices)
+    if share == 0:
+        return
+    low = samples(space)[0]
+    varied = {
+        name: space[name].choices or sorted({space[name].low, space[name].high})
+        for name in ("heads", "hidden")
+        if name in space
+    }
+    for sizes in itertools.product(*varied.values()):
+        student = bench.student(low | {name: int(size) for name, size in zip(varied, sizes, strict=True)})
+        model = build_student(without_start(student), teacher.model, seed=0)
+        check_share(model, compression({"prune": share}), lambda shape: shape.encoder_parameters)
+
+
+def without_start(student: StudentConfig) -> StudentConfig:
+    """The same shape with random weights, under one name."""
+    return dataclasses.replace(student, start="random", teacher_layers=None, name="student")
+
+
+def chain_work(bench: "Bench", seed: int, *, scored: bool = True) -> Work:
+    """What the steps need; the teacher's answers are those that all trials share."""
+    shared = bench.shared
+    return Work(
+        task=bench.teacher.prepared.task,
+        max_length=shared.max_length,
+        training=Training(
+            learning_rate=CompressOptions().recovery_rate,
+            precision=resolve_precision(shared.precision),
+            checkpoint_every=shared.checkpoint_every,
+            seed=seed,
+        ),
+        teacher_logits=lambda: np.load(shared.teacher_logits["labeled"]),
+        scored=scored,
+    )
+
+
+def shipped(bench: "Bench", settings: Mapping[str, Value], model: Path, folder: Path, seed: int) -> Artifact:
+    """The last artifact of a trained model's chain, in `folder`; the model itself where there is no chain."""
+    made = run_chain(Artifact(folder=model), steps_for(compression(settings), chain_work(bench, seed)), folder)
+    return made[-1].artifact if made else Artifact(folder=model)
+
+
+def outcome(bench: "Bench", settings: Mapping[str, Value], folder: Path, seed: int) -> tuple[float, dict[str, float]]:
+    """Selection metric, higher better, and costs of what the model in `folder` ships as, which is not kept."""
+    path = folder / OUTCOME
+    if not path.is_file():
+        artifact = shipped(bench, settings, folder / "model", folder / "shipped", seed)
+        task = bench.teacher.prepared.task
+        split, predictions = answered(bench, artifact, "select")
+        value = task.metrics(predictions, split.references)[task.data.metric]
+        score = value if task.higher_is_better else -value
+        write_json(path, {"score": score, "costs": costs_of(bench, artifact)})
+    shutil.rmtree(folder / "shipped", ignore_errors=True)
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found["score"], found["costs"]
+
+
+def answered(bench: "Bench", artifact: Artifact, split: str) -> tuple[Encoded, np.ndarray]:
+    """A split as the artifact's tokenizer cuts it, and its predictions for it."""
+    task = bench.teacher.prepared.task
+    runtime, _ = RUNTIMES[artifact.kind](artifact, task, "fp32")
+    encoded = prepare_split(task, runtime.tokenizer, split, min(bench.shared.max_length, runtime.positions))
+    return encoded, task.decode(runtime_logits(runtime, task, encoded), encoded)
+
+
+def costs_of(bench: "Bench", artifact: Artifact) -> dict[str, float]:
+    """Milliseconds and megabytes of it, as the limits mean them."""
+    (time,) = milliseconds(bench, {"student": artifact}, seconds=2.0).values()
+    return {"latency_ms": time, "size_mb": model_bytes(artifact) / 1e6}
+
+
+def milliseconds(bench: "Bench", artifacts: Mapping[str, Artifact], *, seconds: float) -> dict[str, float]:
+    """Median of a text on one thread, of each artifact in turn, on the runtime that it ships on."""
+    task, length = bench.teacher.prepared.task, bench.latency_length
+    if all(artifact.kind == "torch" for artifact in artifacts.values()):
+        models = {name: share(load(artifact.folder)[0]) for name, artifact in artifacts.items()}
+        found = measure_latency(models, batches=(1,), lengths=(length,), threads=(1,), seconds=seconds)
+    else:
+        runtimes = {name: RUNTIMES[artifact.kind](artifact, task, "fp32")[0] for name, artifact in artifacts.items()}
+        calls = {name: partial(bound, runtime) for name, runtime in runtimes.items()}
+        found = time_calls(calls, cells=[(1, length)], seconds=seconds)
+    return {name: cells[0].p50_ms for name, cells in found.items()}
+
+
+def model_bytes(artifact: Artifact) -> int:
+    """Of its weights."""
+    return weight_bytes(artifact.folder) if artifact.kind == "torch" else (artifact.folder / MODEL).stat().st_size
+
+
+def untrained(bench: "Bench", shape: StudentConfig, settings: Mapping[str, Value], folder: Path) -> Artifact:
+    """What a student of random weights ships as, without recovery and without a look at what int8 loses.
+
+    Which heads and units go is drawn: the trained one loses as many parameters, and others.
+    """
+    model = build_student(shape, bench.teacher.model, seed=0)
+    card = CardText(title="student", description="Random weights, to be measured.", task="none")
+    save(model, bench.teacher.prepared.tokenizer, folder / "model", card=card)
+    options = dataclasses.replace(compression(settings), recovery=False, prune_steps=1, importance="random")
+    made = run_chain(
+        Artifact(folder=folder / "model"), steps_for(options, chain_work(bench, 0, scored=False)), folder / "chain"
+    )
+    return made[-1].artifact if made else Artifact(folder=folder / "model")

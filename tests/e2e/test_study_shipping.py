@@ -1,0 +1,61 @@
+"""A study of what students ship as: scores, costs and the comparison in full are of the artifact itself."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from common.command import run_command
+from common.study_record import StudyRecord
+from distill.study import main
+from distill.study_config import StudyConfig
+from students.onnx_folder import read_info
+
+
+def _study(*arguments: object) -> int:
+    return run_command(main, StudyConfig, arguments=[str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def options(tmp_path: Path, reviews: Path, encoder: Path) -> list[object]:
+    places = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
+    training = ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--name", "s"]
+    return [*places, *training, "--workers", "1", "--rungs", "1", "--latency-length", "16", "--max-length", "32"]
+
+
+def test_int8_students_are_scored_measured_and_compared_as_they_ship(tmp_path: Path, options: list[object]) -> None:
+    chain = ["--fix", "runtime=int8,trim=on,prune=0.3,layers=2", "--max-size-mb", "10"]
+    assert _study(*options, *chain, "--trials", "1", "--confirm", "1", "--seeds", "1") == 0
+    record = StudyRecord.load(tmp_path / "runs" / "s" / "study.json")
+    (row,) = record.trials
+    assert row.state == "complete" and row.score is not None and row.rungs == (row.score,)
+    assert {name: row.settings[name] for name in ("runtime", "trim", "prune")} == {
+        "runtime": "int8",
+        "trim": "on",
+        "prune": 0.3,
+    }
+    own = tmp_path / "runs" / "s" / "trials" / "0" / "rung-0"
+    assert not (own / "shipped").exists() and not (own / "model").exists()
+    outcome = json.loads((own / "shipped.json").read_text(encoding="utf-8"))
+    assert outcome["score"] == row.score
+    assert outcome["costs"] == {"latency_ms": row.latency_ms, "size_mb": row.size_mb}
+    (before,) = (tmp_path / "runs" / "s" / "costs").glob("*.json")
+    assert json.loads(before.read_text(encoding="utf-8"))["size_mb"] == pytest.approx(row.size_mb, rel=0.2)
+
+    preset, best = record.finals
+    for final in (preset, best):
+        folder = Path(final.folder)
+        assert read_info(folder).precision == "int8 dynamic" and final.size_mb == pytest.approx(
+            (folder / "model.onnx").stat().st_size / 1e6
+        )
+    assert preset.name == "preset" and "preset" in preset.folder
+
+
+def test_what_cannot_be_shipped_is_refused_before_any_trial(
+    tmp_path: Path, options: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _study(*options, "--range", "prune=0|0.95", "--trials", "1") == 2
+    assert "can go with these parts" in capsys.readouterr().err
+    assert _study(*options, "--student", "albert", "--fix", "prune=0.5", "--trials", "1") == 2
+    assert "share their weights" in capsys.readouterr().err
+    assert not list((tmp_path / "runs" / "s").glob("trials/*"))

@@ -1,0 +1,155 @@
+"""The space of a study: nothing impossible can be drawn, and it is fixed and narrowed as the user says, or refused."""
+
+import json
+from pathlib import Path
+
+import optuna
+import pytest
+from transformers import BertConfig
+
+from common.errors import UserError
+from distill.config import RunConfig
+from distill.study_config import StudyConfig
+from distill.study_narrowing import narrowed
+from distill.study_shipping import compression, fixed_chain
+from distill.study_space import Space, defaults, drawn, samples, student_space
+from distill.study_trial import run_config
+
+TEACHER = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
+
+
+def space_of(student: str = "tiny") -> Space:
+    return student_space(student, TEACHER, kind="classification", recipe="fast", start=None)
+
+
+def narrow(fix: str = "", ranges: str = "", file: Path | None = None) -> Space:
+    return narrowed(space_of(), fix, ranges, file)
+
+
+def draws(space: Space, count: int = 60) -> list[dict[str, int | float | str]]:
+    """Settings as a random sampler draws them."""
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    return [drawn(space, study.ask()) for _ in range(count)]
+
+
+@pytest.mark.parametrize("student", ["tiny", "distil", "albert"])
+def test_everything_drawn_is_possible(student: str) -> None:
+    space = narrowed(space_of(student), "", "", None)
+    for settings in [*draws(space), *samples(space)]:
+        options = run_config(StudyConfig(student=student), settings)
+        assert isinstance(options, RunConfig)
+        if "hidden" in settings:
+            assert int(settings["hidden"]) % int(settings["heads"]) == 0
+            assert options.shape.hidden == settings["hidden"]
+    first = defaults(space)
+    assert first is not None and all(space[name].holds(value) for name, value in first.items())
+
+
+def test_widths_are_multiples_of_every_head_count_in_the_space() -> None:
+    space = narrow(ranges="heads=4|6|12,hidden=100..200")
+    assert (space["hidden"].low, space["hidden"].high, space["hidden"].step) == (108, 192, 12)
+    assert {int(settings["hidden"]) % int(settings["heads"]) for settings in draws(space)} == {0}
+    with pytest.raises(UserError, match=r"hidden=100\.\.105.*none of these is a multiple of heads 12"):
+        narrow(fix="heads=12", ranges="hidden=100..105")
+
+
+def test_what_makes_trials_dearer_is_off_unless_it_is_asked_for() -> None:
+    space = narrow()
+    assert fixed_chain(space) == {"trim": "off", "prune": 0.0, "runtime": "torch"}
+    assert all(space[name].idle for name in ("trim", "prune", "runtime"))
+    assert not compression(draws(space, 1)[0]).anything
+    asked = narrow(fix="trim=on", ranges="runtime=torch|int8,prune=0..0.4")
+    assert asked["prune"].choices == (0.0, 0.25) and asked["runtime"].choices == ("torch", "int8")
+    assert fixed_chain(asked) == {"trim": "on"}
+    found = {(chain.prune, chain.int8) for chain in map(compression, draws(asked))}
+    assert found == {(None, False), (None, True), (0.25, False), (0.25, True)}
+    assert compression({"runtime": "onnx"}).exported and not compression({"runtime": "onnx"}).int8
+
+
+def test_fix_goes_before_range_and_both_before_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text('layers = [2, 3]\nbudget = [0.5, 1.0]\ntemperature = 4\nlayer_map = "top"\n', encoding="utf-8")
+    space = narrow("layers=2", "temperature=1..2,layers=2..5", path)
+    assert space["layers"].fixed == 2 and space["layer_map"].fixed == "top"
+    assert (space["temperature"].low, space["temperature"].high) == (1.0, 2.0)
+    assert space["budget"].choices == (0.5, 1.0)
+    as_json = tmp_path / "space.json"
+    as_json.write_text(json.dumps({"layers": [2, 3]}), encoding="utf-8")
+    settings = draws(narrowed(space_of(), "", "", as_json))
+    assert {entry["layers"] for entry in settings} == {2, 3}
+
+
+def test_a_preset_outside_of_the_space_is_no_first_trial() -> None:
+    assert defaults(narrow(fix="temperature=2,layers=2")) is None
+    assert defaults(narrow(fix="runtime=int8")) is None
+    first = defaults(narrow(fix="layers=4"))
+    assert first is not None and "layers" not in first and first["hidden"] == 312
+
+
+@pytest.mark.parametrize(
+    ("fix", "ranges", "message"),
+    [
+        ("layres=3", "", "did you mean 'layers'"),
+        ("layers", "", "expected NAME=VALUE"),
+        ("layers=2,layers=3", "", "names layers twice"),
+        ("layers=2.5", "", r"--fix layers=2\.5: expected 1\.\.6"),
+        ("layers=-1", "", "expected a number above 0"),
+        ("temperature=nan", "", r"expected 1\.\.8, log"),
+        ("layer_map=middle", "", r"expected of uniform \| top \| bottom"),
+        ("runtime=fp16", "", r"expected of torch \| onnx \| int8"),
+        ("", "layers=5..2", "expected a number above 0, or two"),
+        ("", "layers=2|3|4", "expected a number above 0, or two"),
+        ("", "layers=2..3..4", "expected a number above 0, or two"),
+        ("", "layers=2..", r"expected 1\.\.6"),
+        ("", "prune=0.6..0.9", "none of 0.0 | 0.25 | 0.5 is in there"),
+        ("", "layer_map=top..uniform", r"expected of uniform \| top \| bottom"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_option(fix: str, ranges: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        narrow(fix, ranges)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("layers = [", "cannot be read"),
+        ("layers = []", "layers: no value is left"),
+        ("layers = 2.5", r"expected 1\.\.6"),
+        ("layers = true", r"expected 1\.\.6"),
+        ("layers = {low = 1}", r"expected 1\.\.6"),
+        ("depth = 3", "part of the space"),
+        ("trim = true", r"expected off \| on"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=message) as found:
+        narrow(file=path)
+    assert str(path) in str(found.value)
+
+
+def test_a_file_that_is_missing_or_no_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        narrow(file=tmp_path / "none.toml")
+    (tmp_path / "list.json").write_text("[1]", encoding="utf-8")
+    with pytest.raises(UserError, match="expected names with values"):
+        narrow(file=tmp_path / "list.json")
+
+
+@pytest.mark.parametrize(("settings", "message"), [({"prune": 1.5}, "--prune 1.5"), ({"budget": 0.0}, "--budget 0.0")])
+def test_values_that_no_run_takes_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        run_config(StudyConfig(), settings)
+
+
+def test_a_run_of_a_trial_ships_as_the_trial_did() -> None:
+    settings = draws(narrow(fix="runtime=int8,trim=on,prune=0.25"), 1)[0]
+    made = run_config(StudyConfig(), settings).compress
+    assert (made.int8, made.trim_vocabulary, made.prune) == (True, True, 0.25) and made == compression(settings)
+
+
+def test_albert_is_not_pruned() -> None:
+    with pytest.raises(UserError, match="share their weights and cannot be pruned"):
+        run_config(StudyConfig(student="albert"), {"prune": 0.5})
