@@ -67,7 +67,10 @@ class StudyRecord:
     schema_version: int = SCHEMA_VERSION
     name: str
     provenance: Provenance
+    target: str = "student"
+    """What was searched: "student", or "teacher" for how one is fine-tuned."""
     student: str
+    """Its name; "teacher" where that is what was searched."""
     task: str
     metric: str
     higher_is_better: bool
@@ -76,15 +79,15 @@ class StudyRecord:
     fingerprint: str
     teacher: str
     """Where it comes from, in words."""
-    teacher_score: float
-    """On the selection split."""
+    teacher_score: float | None
+    """On the selection split; None where the teacher is what was searched."""
     objectives: tuple[str, ...]
     limits: dict[str, float]
     """ "latency, ms", "size, MB" and "share of the teacher" to their values, where given."""
     latency_length: int
     """Pieces of the text that latency was measured on, at batch 1 in one thread."""
     shares: tuple[float, ...]
-    """Length of each rung, as a share of a trial's training."""
+    """Length of each rung, as a share of a trial's training, or where a teacher's one training is looked at."""
     space: dict[str, str]
     """Part to its values, in words."""
     trials: tuple[TrialRow, ...]

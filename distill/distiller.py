@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from distill.spans import teachers_view
 from distill.stages import Stage
 from distill.terms import TERMS, Link
 from teacher.attention import use_training_attention
+from teacher.dropout import dropping
 from teacher.objective import Objective
 from teacher.step import current_lane
 from teacher.tasks.base import Task
@@ -215,14 +216,6 @@ def _link(
     )
 
 
-@contextlib.contextmanager
-def without_dropout(model: nn.Module) -> Iterator[None]:
+def without_dropout(model: nn.Module) -> contextlib.AbstractContextManager[None]:
     """No unit of `model` is dropped within the block; its configuration and its later training keep their dropout."""
-    parts = [(part, part.p) for part in model.modules() if isinstance(part, nn.Dropout)]
-    for part, _ in parts:
-        part.p = 0.0
-    try:
-        yield
-    finally:
-        for part, share in parts:
-            part.p = share
+    return dropping(model, 0.0)

@@ -39,7 +39,8 @@ class SearchOptions:
     pruner: Literal["halving", "hyperband", "median", "none"] = "halving"
     """What stops a trial at a rung; with several objectives any but none stops those that two cheaper ones beat."""
     rungs: int = 2
-    """Trainings of a trial, each three times as long as the one before; only good trials reach the last."""
+    """Trainings of a trial, each three times as long as the one before; only good trials reach the last. A teacher
+    trains once, and is looked at 3 ** (rungs - 1) times."""
     fix: str = ""
     """Parts of the space with one value each, as in layers=4,temperature=2. trim (off, on), prune (a share) and runtime
     (torch, onnx, int8), which say what students ship as, are off, 0 and torch unless they are named here, in --range or
@@ -86,7 +87,8 @@ class AfterOptions:
     seeds: int = 3
     """Of --confirm and --apply."""
     apply: str | None = None
-    """best, or a trial's number: a full run of distill.run with its settings, and its model folder."""
+    """best, or a trial's number: a full run of distill.run, or of teacher.finetune, with its settings, and its model
+    folder."""
     speed: bool = True
     """Measure latency and memory in the run of --apply, which takes about a minute."""
 
@@ -104,6 +106,9 @@ class StudyConfig:
     The same command again goes on with its study; with more --trials it is made longer.
     """
 
+    target: Literal["student", "teacher"] = "student"
+    """What is searched: a student, or how its teacher is fine-tuned (rate, epochs, batch, layer decay, head rate,
+    freezing, dropout, pooling), for accuracy alone, which is looked at while it learns."""
     student: str = "tiny"
     """The student whose variants are tried: tiny, distil or albert."""
     teacher: str = "auto"
@@ -136,6 +141,7 @@ class StudyConfig:
         if self.recipe not in (OWN, *RECIPES):
             raise unknown_name("recipe", self.recipe, (OWN, *RECIPES))
         self.scratch.refuse_unless_scratch(self.teacher, "--teacher")
+        self._check_target()
         if self.workers < 0:
             raise UserError(f"--workers {self.workers}: expected 0 or more")
         name = self.name
@@ -143,6 +149,26 @@ class StudyConfig:
             raise UserError(f"--name {name[:100]}: expected a plain folder name of up to {LONGEST_NAME} letters")
         if name in ("index", "teachers"):
             raise UserError(f"--name {name} is taken by the tools: choose another one")
+
+    def _check_target(self) -> None:
+        if self.target == "student":
+            return
+        searching = self.searching
+        if searching.objectives != ("accuracy",):
+            raise UserError(
+                f"--target teacher is searched for accuracy alone: leave --objective {searching.objective} out"
+            )
+        for name in ("max_latency_ms", "max_size_mb", "min_retained"):
+            if getattr(searching, name) is not None:
+                raise UserError(f"--{name.replace('_', '-')} is for students: leave it out with --target teacher")
+        for name in ("student", "recipe", "start"):
+            if getattr(self, name) != getattr(type(self), name):
+                raise UserError(f"--{name} {getattr(self, name)} is for students: leave it out with --target teacher")
+
+    @property
+    def searched(self) -> str:
+        """The student, or "teacher"."""
+        return self.student if self.target == "student" else "teacher"
 
     @property
     def processes(self) -> int:

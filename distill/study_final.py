@@ -13,13 +13,16 @@ from common.study_record import FinalRow
 from distill.compress_chain import Artifact
 from distill.contest import answers
 from distill.job import Job
+from distill.study_config import SearchOptions
 from distill.study_objectives import best
+from distill.study_runner import SETTINGS
 from distill.study_shipping import answered, fixed_chain, milliseconds, model_bytes, shipped
 from distill.study_space import Value
 from distill.study_storage import slots
-from distill.study_trial import SETTINGS, Bench, run_config
+from distill.study_trial import Bench, run_config
 from distill.workers import run_jobs
 from teacher.difference import difference
+from teacher.tasks.base import Task
 
 PRESET = "preset"
 
@@ -38,7 +41,15 @@ def confirmed(bench: Bench, study: optuna.Study) -> tuple[FinalRow, ...]:
         name: [shipped(bench, settings[name], job.model_folder, job.folder / "shipped", job.seed) for job in jobs]
         for name, jobs in groups.items()
     }
-    return rows(bench, groups, made, {f"trial {trial.number}": trial.number for trial in chosen})
+    prepared = bench.teacher.prepared
+    return final_rows(
+        prepared.task,
+        prepared.splits["evaluate"].references,
+        {name: _predictions(bench, group, made[name]) for name, group in groups.items()},
+        {name: artifacts[0] for name, artifacts in made.items()},
+        {f"trial {trial.number}": trial.number for trial in chosen},
+        length=bench.latency_length,
+    )
 
 
 def _jobs(bench: Bench, name: str, settings: Mapping[str, Value]) -> list[Job]:
@@ -51,24 +62,25 @@ def _jobs(bench: Bench, name: str, settings: Mapping[str, Value]) -> list[Job]:
     ]
 
 
-def rows(
-    bench: Bench,
-    groups: Mapping[str, Sequence[Job]],
-    made: Mapping[str, Sequence[Artifact]],
+def final_rows(
+    task: Task,
+    references: np.ndarray,
+    predictions: Mapping[str, Mapping[int, np.ndarray]],
+    firsts: Mapping[str, Artifact],
     trials: Mapping[str, int],
+    *,
+    length: int,
 ) -> tuple[FinalRow, ...]:
-    """Finished groups of seeds and what each ships as, the preset's first, measured in turns."""
-    firsts = {name: artifacts[0] for name, artifacts in made.items()}
-    times = milliseconds(bench, firsts, seconds=3.0 * len(firsts))
-    task, references = bench.teacher.prepared.task, bench.teacher.prepared.splits["evaluate"].references
-    predictions = {name: _predictions(bench, group, made[name]) for name, group in groups.items()}
+    """Groups of seeds, the preset's first, compared with it, and measured in turns on texts of `length` pieces.
+
+    By name: seed to predictions for the evaluation split, what the first seed ships as, and the trial's number.
+    """
+    times = milliseconds(firsts, task, length, seconds=3.0 * len(firsts))
     found = []
-    for name in groups:
-        by_seed = {
-            seed: task.metrics(values, references)[task.data.metric] for seed, values in predictions[name].items()
-        }
+    for name, own in predictions.items():
+        by_seed = {seed: task.metrics(values, references)[task.data.metric] for seed, values in own.items()}
         value, spread = mean_and_spread(list(by_seed.values()))
-        own, preset = (list(predictions[key].values()) for key in (name, PRESET))
+        pair = (list(predictions[key].values()) for key in (name, PRESET))
         found.append(
             FinalRow(
                 name=name,
@@ -78,7 +90,7 @@ def rows(
                 by_seed={str(seed): score for seed, score in by_seed.items()},
                 latency_ms=times[name],
                 size_mb=model_bytes(firsts[name]) / 1e6,
-                against_preset=None if name == PRESET else difference(task, own, preset, references),
+                against_preset=None if name == PRESET else difference(task, *pair, references),
                 folder=str(firsts[name].folder),
             )
         )
@@ -100,7 +112,7 @@ def apply(bench: Bench, study: optuna.Study, which: str) -> None:
     """
     from distill.run import main
 
-    settings, number = _settings(bench, study, which)
+    settings, number = chosen_settings(study, which, bench.config.searching)
     name = f"{bench.folder.name}-trial-{number}"
     if (bench.config.runs / name / "record.json").is_file():
         say(f"{bench.config.runs / name} is finished: its model is used as it is")
@@ -110,10 +122,15 @@ def apply(bench: Bench, study: optuna.Study, which: str) -> None:
     main(dataclasses.replace(options, name=name, resume=begun, speed=bench.config.after.speed))
 
 
-def _settings(bench: Bench, study: optuna.Study, which: str) -> tuple[Mapping[str, Value], int]:
+def chosen_settings(study: optuna.Study, which: str, options: SearchOptions) -> tuple[Mapping[str, Value], int]:
+    """The settings and the number of the best trial, or of the one that is named.
+
+    Raises:
+        UserError: no such trial, or none within the limits.
+    """
     known = {trial.number: trial for trial in slots(study) if SETTINGS in trial.user_attrs}
     if which == "best":
-        chosen = best(list(known.values()), bench.config.searching)
+        chosen = best(list(known.values()), options)
         if not chosen:
             raise UserError("--apply best: no trial is within the limits: give more --trials, or wider limits")
         return chosen[0].user_attrs[SETTINGS], chosen[0].number

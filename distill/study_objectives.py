@@ -128,7 +128,7 @@ def best(trials: Sequence[FrozenTrial], options: SearchOptions) -> list[FrozenTr
     cheapest = options.min_retained is not None or "accuracy" not in options.objectives
 
     def order(trial: FrozenTrial) -> tuple[float, float]:
-        score, price = -trial.user_attrs[SCORE], trial.user_attrs[cost]
+        score, price = -trial.user_attrs[SCORE], trial.user_attrs.get(cost, 0.0)
         return (price, score) if cheapest else (score, price)
 
     return sorted((trial for trial in trials if feasible(trial)), key=order)

@@ -13,9 +13,9 @@ from common.columns import aligned
 from common.provenance import plain, provenance
 from common.study_record import FinalRow, StudyRecord, TrialRow
 from distill.study_config import SearchOptions
-from distill.study_objectives import RUNGS, SCORE, best, feasible
+from distill.study_objectives import COSTS, RUNGS, SCORE, best, feasible
+from distill.study_runner import REASON, SECONDS, SETTINGS, Trials
 from distill.study_storage import slots
-from distill.study_trial import REASON, SECONDS, SETTINGS, Bench
 from teacher.loop_config import resolve_precision
 from teacher.tasks import task_for
 
@@ -28,9 +28,9 @@ _STATES = {
 }
 
 
-def study_record(bench: Bench, study: optuna.Study, finals: Sequence[FinalRow], *, started: float) -> StudyRecord:
+def study_record(bench: Trials, study: optuna.Study, finals: Sequence[FinalRow], *, started: float) -> StudyRecord:
     """The record as it is now; `started` is time.monotonic() of the command's first moment."""
-    config, options, data = bench.config, bench.config.searching, bench.shared.data
+    config, options, data = bench.config, bench.config.searching, bench.data
     trials = slots(study)
     chosen = best(trials, options)
     sign = 1 if task_for(data).higher_is_better else -1
@@ -46,18 +46,19 @@ def study_record(bench: Bench, study: optuna.Study, finals: Sequence[FinalRow], 
             wall_seconds=time.monotonic() - started,
             argv=sys.argv,
         ),
-        student=config.student,
+        target=config.target,
+        student=config.searched,
         task=data.name,
         metric=data.metric,
         higher_is_better=sign > 0,
         rows={split: len(rows) for split, rows in data.splits.items()},
         fingerprint=data.fingerprint,
-        teacher=bench.shared.teacher_origin,
-        teacher_score=sign * bench.teacher_score,
+        teacher=bench.origin,
+        teacher_score=None if bench.teacher_score is None else sign * bench.teacher_score,
         objectives=options.objectives,
         limits=limits(options),
         latency_length=bench.latency_length,
-        shares=options.shares,
+        shares=bench.shares,
         space={name: part.words for name, part in bench.space.items()},
         trials=tuple(_row(trial, sign, front) for trial in trials),
         retried=len(retried),
@@ -97,7 +98,7 @@ def _row(trial: FrozenTrial, sign: int, front: set[int]) -> TrialRow:
 def _front(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """In accuracy, latency and size, whatever was optimised: that is what a reader chooses by."""
     points = {
-        trial.number: (-trial.user_attrs[SCORE], trial.user_attrs["latency_ms"], trial.user_attrs["size_mb"])
+        trial.number: (-trial.user_attrs[SCORE], *(trial.user_attrs.get(cost, 0.0) for cost in COSTS.values()))
         for trial in trials
     }
     return [trial for trial in trials if not any(_dominates(other, points[trial.number]) for other in points.values())]
@@ -126,8 +127,8 @@ def closing_table(record: StudyRecord) -> str:
         (
             str(row.number) + (" (chosen)" if row.number == record.chosen else ""),
             f"{row.score:.4f}",
-            f"{row.latency_ms:.2f}",
-            f"{row.size_mb:.1f}",
+            "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
+            "" if row.size_mb is None else f"{row.size_mb:.1f}",
             "yes" if row.within else "no",
         )
         for row in done[:8]

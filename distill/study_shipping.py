@@ -29,7 +29,7 @@ from students.presets import StudentConfig
 from students.vocabulary import trim_vocabulary
 from teacher.loop_config import resolve_precision
 from teacher.prepare import prepare_split
-from teacher.tasks.base import Encoded
+from teacher.tasks.base import Encoded, Task
 
 if TYPE_CHECKING:
     from distill.study_trial import Bench
@@ -136,13 +136,13 @@ def answered(bench: "Bench", artifact: Artifact, split: str) -> tuple[Encoded, n
 
 def costs_of(bench: "Bench", artifact: Artifact) -> dict[str, float]:
     """Milliseconds and megabytes of it, as the limits mean them."""
-    (time,) = milliseconds(bench, {"student": artifact}, seconds=2.0).values()
+    task = bench.teacher.prepared.task
+    (time,) = milliseconds({"student": artifact}, task, bench.latency_length, seconds=2.0).values()
     return {"latency_ms": time, "size_mb": model_bytes(artifact) / 1e6}
 
 
-def milliseconds(bench: "Bench", artifacts: Mapping[str, Artifact], *, seconds: float) -> dict[str, float]:
-    """Median of a text on one thread, of each artifact in turn, on the runtime that it ships on."""
-    task, length = bench.teacher.prepared.task, bench.latency_length
+def milliseconds(artifacts: Mapping[str, Artifact], task: Task, length: int, *, seconds: float) -> dict[str, float]:
+    """Median of a text of `length` pieces on one thread, of each artifact in turn, on the runtime that it ships on."""
     if all(artifact.kind == "torch" for artifact in artifacts.values()):
         models = {name: share(load(artifact.folder)[0]) for name, artifact in artifacts.items()}
         found = measure_latency(models, batches=(1,), lengths=(length,), threads=(1,), seconds=seconds)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,25 +25,19 @@ from distill.job import Job, Shared
 from distill.plan import plan, students_for
 from distill.study_config import StudyConfig
 from distill.study_objectives import SCORE, beyond, constrain, given_up, lacking, values
+from distill.study_runner import give_up
 from distill.study_shipping import compression, costs_of, outcome, untrained, without_start
-from distill.study_space import Space, Value, drawn
-from distill.study_storage import OWNER, SLOT, SURPLUS, first_attempt, owner
+from distill.study_space import Space, Value
 from distill.training import run_job
 from students.presets import StudentConfig
 from students.shape import ShapeOptions
+from teacher.data import TaskData
 from teacher.finetune import Teacher
 from teacher.prepare import prepare
 from teacher.sources import load_for_task
 from teacher.tasks import task_for
 
-SETTINGS, REASON, SECONDS = "settings", "reason", "seconds"
-"""User attributes of a trial: every part's value; why it ended early; its time."""
-
 _SHAPE = tuple(field.name for field in dataclasses.fields(ShapeOptions))
-
-
-class SurplusError(Exception):
-    """A trial beside the queue: another worker took the last slot in the same moment."""
 
 
 def run_config(config: StudyConfig, settings: Mapping[str, Value], **distilling: Any) -> RunConfig:
@@ -110,6 +103,22 @@ class Bench:
             model=loaded.model, prepared=prepared, folder=Path(self.shared.teacher), origin=origin, outcome=None
         )
 
+    @property
+    def data(self) -> TaskData:
+        return self.shared.data
+
+    @property
+    def origin(self) -> str:
+        return self.shared.teacher_origin
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return self.config.searching.shares
+
+    def run(self, study: optuna.Study, trial: optuna.Trial, settings: Mapping[str, Value], folder: Path) -> list[float]:
+        """Measure the student, train it by rungs, ship it."""
+        return _run(self, study, trial, settings, folder)
+
     def jobs(self, settings: Mapping[str, Value], folder: Path, *, share: float = 1.0, seeds: int = 1) -> list[Job]:
         """The trainings of a trial's student, whole or a share of their length, in `folder`."""
         options = run_config(self.config, settings, share=share, seeds=seeds)
@@ -131,26 +140,6 @@ class Bench:
         return float(value)
 
 
-def objective(bench: Bench, study: optuna.Study, trial: optuna.Trial) -> list[float]:
-    """The values of a trial; raises TrialPruned where it is given up, and SurplusError where it has no slot."""
-    if SLOT not in trial.user_attrs:
-        trial.set_user_attr(SURPLUS, True)
-        raise SurplusError
-    trial.set_user_attr(OWNER, owner())
-    started = time.monotonic()
-    settings = drawn(bench.space, trial)
-    trial.set_user_attr(SETTINGS, settings)
-    folder = bench.folder / "trials" / str(first_attempt(study, trial.number))
-    write_json(folder / "trial.json", {"trial": trial.number, "settings": settings})
-    try:
-        return _run(bench, study, trial, settings, folder)
-    except UserError as error:
-        trial.set_user_attr(REASON, str(error))
-        raise
-    finally:
-        trial.set_user_attr(SECONDS, time.monotonic() - started)
-
-
 def _run(
     bench: Bench, study: optuna.Study, trial: optuna.Trial, settings: Mapping[str, Value], folder: Path
 ) -> list[float]:
@@ -159,7 +148,7 @@ def _run(
     over = beyond(options, costs)
     constrain(trial, over)
     if any(value > 0 for value in over.values()):
-        _give_up(trial, "over the limit before training: " + ", ".join(f"{name} {costs[name]:.3g}" for name in over))
+        give_up(trial, "over the limit before training: " + ", ".join(f"{name} {costs[name]:.3g}" for name in over))
     score = 0.0
     for rung, share in enumerate(options.shares):
         score = bench.score(settings, folder / f"rung-{rung}", share, options.seed)
@@ -169,7 +158,7 @@ def _run(
             constrain(trial, {f"{name}, trained": value for name, value in beyond(options, costs).items()})
         _clear(folder / f"rung-{rung}")
         if given_up(options, study, trial, rung, score):
-            _give_up(trial, f"given up at rung {rung + 1} of {options.rungs}")
+            give_up(trial, f"given up at rung {rung + 1} of {options.rungs}")
     trial.set_user_attr(SCORE, score)
     constrain(trial, lacking(options, score, bench.teacher_score))
     say(f"trial {trial.number}: {score:.4f}, {costs['latency_ms']:.2f} ms, {costs['size_mb']:.1f} MB")
@@ -180,12 +169,6 @@ def _noted(trial: optuna.Trial, costs: dict[str, float]) -> dict[str, float]:
     for name, value in costs.items():
         trial.set_user_attr(name, value)
     return costs
-
-
-def _give_up(trial: optuna.Trial, reason: str) -> None:
-    trial.set_user_attr(REASON, reason)
-    say(f"trial {trial.number}: {reason}")
-    raise optuna.TrialPruned
 
 
 def _clear(folder: Path) -> None:

@@ -13,15 +13,15 @@ from common.errors import UserError
 from common.progress import say
 from common.words import counted
 from distill.study_objectives import pruner, sampler
+from distill.study_runner import SurplusError, Trials, objective
 from distill.study_storage import open_storage, revive, waiting
-from distill.study_trial import Bench, SurplusError, objective
 from distill.workers import start_worker
 
 MOST_DEATHS = 5
 """Of workers, after which a study gives up: something kills them all."""
 
 
-def run_trials(bench: Bench, name: str, deadline: float | None) -> None:
+def run_trials(bench: Trials, name: str, deadline: float | None) -> None:
     """Take trials, in as many processes as asked for, until none waits or `deadline` (time.time()) has passed."""
     study = open_study(bench, name, 0)
     count = min(bench.config.processes, max(1, waiting(study)))
@@ -49,18 +49,18 @@ def run_trials(bench: Bench, name: str, deadline: float | None) -> None:
             worker.terminate()
 
 
-def _started(context, bench: Bench, name: str, index: int, deadline: float | None, start) -> BaseProcess:  # type: ignore[no-untyped-def]
+def _started(context, bench: Trials, name: str, index: int, deadline: float | None, start) -> BaseProcess:  # type: ignore[no-untyped-def]
     process = context.Process(target=_worker, args=(bench, name, index, deadline, start), daemon=False)
     process.start()
     return process
 
 
-def _worker(bench: Bench, name: str, index: int, deadline: float | None, start) -> None:  # type: ignore[no-untyped-def]
+def _worker(bench: Trials, name: str, index: int, deadline: float | None, start) -> None:  # type: ignore[no-untyped-def]
     start_worker(*start)
     work(bench, name, index, deadline)
 
 
-def open_study(bench: Bench, name: str, index: int) -> optuna.Study:
+def open_study(bench: Trials, name: str, index: int) -> optuna.Study:
     """The study, which is there, with a sampler of this worker's own random draws."""
     options = bench.config.searching
     return optuna.load_study(
@@ -71,7 +71,7 @@ def open_study(bench: Bench, name: str, index: int) -> optuna.Study:
     )
 
 
-def work(bench: Bench, name: str, index: int, deadline: float | None) -> None:
+def work(bench: Trials, name: str, index: int, deadline: float | None) -> None:
     """Run trials one after the other; one that fails by its settings is written down as failed, and that is all."""
     study = open_study(bench, name, index)
     run = partial(objective, bench, study)

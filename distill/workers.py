@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
@@ -21,11 +22,16 @@ def run_jobs(jobs: Sequence[Job], shared: Shared, workers: int) -> None:
     # From all jobs and not from the waiting ones: with another number of threads sums round otherwise, and a resumed
     # run would not end with the same weights.
     workers = min(workers, len(jobs))
+    run_calls([partial(run_job, job, shared) for job in waiting], workers)
+
+
+def run_calls(calls: Sequence[Callable[[], None]], workers: int) -> None:
+    """Train so many models at a time; of functions that can be sent to another process. The first failure ends all."""
     if workers == 1:
-        for job in waiting:
-            run_job(job, shared)
-    elif waiting:
-        _run_side_by_side(waiting, shared, workers)
+        for call in calls:
+            call()
+    elif calls:
+        _run_side_by_side(calls, workers)
 
 
 def threads_each(jobs: int, workers: int) -> int:
@@ -33,15 +39,15 @@ def threads_each(jobs: int, workers: int) -> int:
     return max(1, torch.get_num_threads() // min(workers, jobs))
 
 
-def _run_side_by_side(waiting: Sequence[Job], shared: Shared, workers: int) -> None:
-    say(f"training {len(waiting)} model{'s' if len(waiting) > 1 else ''}, {workers} at a time")
+def _run_side_by_side(calls: Sequence[Callable[[], None]], workers: int) -> None:
+    say(f"training {len(calls)} model{'s' if len(calls) > 1 else ''}, {workers} at a time")
     context = multiprocessing.get_context("spawn")
     lines = context.Value("i", 0)
     start = (os.getpid(), max(1, torch.get_num_threads() // workers), lines)
     with concurrent.futures.ProcessPoolExecutor(
         workers, mp_context=context, initializer=start_worker, initargs=start
     ) as pool:
-        futures = [pool.submit(run_job, job, shared) for job in waiting]
+        futures = [pool.submit(call) for call in calls]
         try:
             for future in concurrent.futures.as_completed(futures):
                 future.result()

@@ -50,12 +50,12 @@ def chosen_trial(record: StudyRecord) -> TrialRow | None:
 def verdict(record: StudyRecord) -> str:
     """What the study found, claiming no more than was compared."""
     chosen, style = chosen_trial(record), metric_style(record.metric)
-    if chosen is None or chosen.score is None or chosen.latency_ms is None or chosen.size_mb is None:
+    if chosen is None or chosen.score is None:
         return "No finished trial is within the limits."
-    found = (
-        f"Chosen: trial {chosen.number}, {style.label} {style.value(chosen.score)} on the selection split at "
-        f"{significant(chosen.latency_ms)} ms and {significant(chosen.size_mb)} MB."
-    )
+    costs = ""
+    if chosen.latency_ms is not None and chosen.size_mb is not None:
+        costs = f" at {significant(chosen.latency_ms)} ms and {significant(chosen.size_mb)} MB"
+    found = f"Chosen: trial {chosen.number}, {style.label} {style.value(chosen.score)} on the selection split{costs}."
     if not record.finals:
         return f"{found} It is the best of several on that split, so its score is too high; --confirm tests it."
     return " ".join([found, *(_final_words(row, record) for row in record.finals if row.against_preset)])
@@ -66,12 +66,14 @@ def _final_words(row: FinalRow, record: StudyRecord) -> str:
     assert interval is not None
     preset = record.finals[0]
     level = f"{100 * interval.level:g} % interval {style.interval(interval)}"
-    speed = f"{number(preset.latency_ms / row.latency_ms, 2)} times the preset's speed"
+    speed = f", at {number(preset.latency_ms / row.latency_ms, 2)} times the preset's speed"
+    if record.target == "teacher":
+        speed = ""
     if interval.low <= 0 <= interval.high:
-        return f"In full, {row.name} shows no difference to the preset ({level}), at {speed}."
+        return f"In full, {row.name} shows no difference to the preset ({level}){speed}."
     better = (interval.difference > 0) == record.higher_is_better
     size = style.difference(interval.difference)
-    return f"In full, {row.name} is {size} {'better' if better else 'worse'} than the preset ({level}), at {speed}."
+    return f"In full, {row.name} is {size} {'better' if better else 'worse'} than the preset ({level}){speed}."
 
 
 def states(record: StudyRecord) -> dict[str, int]:
@@ -95,7 +97,7 @@ def _scatter(record: StudyRecord, cost: str) -> Scatter | None:
     points = tuple(_point(row, record, float(getattr(row, cost))) for row in rows)
     front = pareto_front([(point.cost, point.quality) for point in points], higher_is_better=record.higher_is_better)
     title, label = COSTS[cost]
-    level = record.teacher_score * (100 if style.percent else 1)
+    teacher = record.teacher_score
     return Scatter(
         title=title,
         cost_label=label,
@@ -103,7 +105,7 @@ def _scatter(record: StudyRecord, cost: str) -> Scatter | None:
         higher_is_better=record.higher_is_better,
         points=points,
         on_front=tuple(front),
-        levels=(("teacher", level),),
+        levels=() if teacher is None else (("teacher", teacher * (100 if style.percent else 1)),),
     )
 
 
@@ -139,7 +141,7 @@ def trials(record: StudyRecord) -> Table:
     style = metric_style(record.metric)
     parts = [name for name in record.space if any(name in row.settings for row in record.trials)]
     rungs = " / ".join(percent(share) for share in record.shares)
-    headings = ("trial", "state", style.heading, f"at rungs {rungs}", "ms", "MB", "time", *parts)
+    headings = ("trial", "state", style.heading, f"after {rungs}", "ms", "MB", "time", *parts)
     rows = tuple(
         (
             Field(text=str(row.number) + (" (chosen)" if row.number == record.chosen else ""), order=row.number),

@@ -77,6 +77,19 @@ class KeyedDropout(nn.Dropout):
 
 
 @contextlib.contextmanager
+def dropping(module: nn.Module, share: float) -> Iterator[None]:
+    """Within the block every nn.Dropout inside `module` drops `share`; its configuration is left as it is."""
+    parts = [(part, part.p) for part in module.modules() if isinstance(part, nn.Dropout)]
+    for part, _ in parts:
+        part.p = share
+    try:
+        yield
+    finally:
+        for part, before in parts:
+            part.p = before
+
+
+@contextlib.contextmanager
 def keyed_dropout(module: nn.Module) -> Iterator[None]:
     """Within the block every nn.Dropout inside `module` is a KeyedDropout."""
     places = [

@@ -25,7 +25,7 @@ from teacher.cross_validation import cross_validated
 from teacher.data import TaskData, describe
 from teacher.freezing import Unfreezing
 from teacher.head import standardised_head
-from teacher.history import read_rows
+from teacher.history import Listen, read_rows
 from teacher.loop import Outcome, train
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
@@ -96,11 +96,18 @@ class Supervised(Objective):
 
 
 def finetune(
-    model: PreTrainedModel, prepared: Prepared, config: LoopConfig, options: FinetuneOptions, folder: Path
+    model: PreTrainedModel,
+    prepared: Prepared,
+    config: LoopConfig,
+    options: FinetuneOptions,
+    folder: Path,
+    *,
+    listen: Listen | None = None,
 ) -> Outcome:
     """Train `model` in place on the split "train", keeping the weights that do best on "select".
 
-    Where there is no "select" the last weights are kept.
+    Where there is no "select" the last weights are kept. `listen` is told every row of the history; what it raises ends
+    the training.
     """
     batches = prepared.batches("train", options.teacher_batch, config.seed, tokens=options.teacher_batch_tokens)
     precision = resolve_precision(config.precision)
@@ -125,6 +132,7 @@ def finetune(
             folder,
             label="teacher",
             evaluate=(lambda: prepared.score(model, "select", precision)) if selects else None,
+            listen=listen,
         )
 
 

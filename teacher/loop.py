@@ -7,7 +7,6 @@ weights, bit for bit, as one that was left alone (same machine, same number of t
 
 import dataclasses
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -98,7 +97,7 @@ def train(
     Raises:
         UserError: the first loss term that is not finite, by name and step.
     """
-    total = config.steps or math.ceil(config.epochs * batches.steps_per_epoch / config.accumulation)
+    total = config.total(batches.steps_per_epoch)
     main = ranks().is_main_process
     precision = resolve_precision(config.precision)
     home = next(objective.parameters()).device

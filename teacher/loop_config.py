@@ -65,6 +65,10 @@ class LoopConfig:
         if problems:
             raise UserError("; ".join(problems))
 
+    def total(self, steps_per_epoch: int) -> int:
+        """Optimizer steps of the stage, for so many batches an epoch."""
+        return self.steps or math.ceil(self.epochs * steps_per_epoch / self.accumulation)
+
     def rate(self, step: int, total: int) -> float:
         """Learning rate of optimizer step `step` (from 0) of `total`."""
         warm = max(1, round(self.warmup * total)) if self.warmup > 0 else 0

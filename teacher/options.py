@@ -130,6 +130,8 @@ class FinetuneOptions:
     the end (extra peft). They need a higher rate, about 1e-3."""
     teacher_adapter_rank: int = 8
     """Rank of these matrices."""
+    teacher_dropout: float | None = None
+    """Share of units that are dropped while it learns. None: as its configuration says, mostly 0.1."""
 
     FIRST: ClassVar[int] = 6
     """Options that a key over all always had; those after them are in it where they are not at their default."""
@@ -164,6 +166,8 @@ class FinetuneOptions:
             problems.append(f"--teacher-layer-decay {self.teacher_layer_decay}: expected above 0 to 1")
         if self.teacher_head_rate is not None and not 0 < self.teacher_head_rate < math.inf:
             problems.append(f"--teacher-head-rate {self.teacher_head_rate}: expected a number above 0")
+        if self.teacher_dropout is not None and not 0 <= self.teacher_dropout < 1:
+            problems.append(f"--teacher-dropout {self.teacher_dropout}: expected 0 to below 1")
         if self.teacher_freeze is not None and self.teacher_freeze < 0:
             problems.append(f"--teacher-freeze {self.teacher_freeze}: expected 0 or more")
         if self.teacher_unfreeze is not None and not 0 < self.teacher_unfreeze < math.inf:

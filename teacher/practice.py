@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from teacher.adapters import check_adapters, low_rank
 from teacher.class_weights import check_class_weights
+from teacher.dropout import dropping
 from teacher.freezing import Unfreezing, freeze, requirements_kept
 from teacher.levels import rate_shares
 from teacher.loop_config import LoopConfig
@@ -32,6 +33,8 @@ def practised(model: PreTrainedModel, options: FinetuneOptions) -> Iterator[None
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(requirements_kept(model))
+        if options.teacher_dropout is not None:
+            stack.enter_context(dropping(model, options.teacher_dropout))
         if options.teacher_adapter == "lora":
             stack.enter_context(low_rank(model, rank=options.teacher_adapter_rank, seed=options.teacher_seed))
         if options.teacher_freeze is not None:

@@ -5,29 +5,33 @@ from pathlib import Path
 
 import pytest
 
+from common.artifact import load
 from common.command import run_command
 from common.study_record import StudyRecord
 from distill.study import main
 from distill.study_config import StudyConfig
-from students.onnx_folder import read_info
+from students.pruned_shape import shape_of
 
 
 def _study(*arguments: object) -> int:
     return run_command(main, StudyConfig, arguments=[str(argument) for argument in arguments])
 
 
+def _record(tmp_path: Path) -> StudyRecord:
+    return StudyRecord.load(tmp_path / "runs" / "s" / "study.json")
+
+
 @pytest.fixture
 def options(tmp_path: Path, reviews: Path, encoder: Path) -> list[object]:
     places = ["--task", reviews, "--teacher", encoder, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
-    training = ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--name", "s"]
+    training = ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "1", "--precision", "fp32", "--name", "s"]
     return [*places, *training, "--workers", "1", "--rungs", "1", "--latency-length", "16", "--max-length", "32"]
 
 
-def test_int8_students_are_scored_measured_and_compared_as_they_ship(tmp_path: Path, options: list[object]) -> None:
-    chain = ["--fix", "runtime=int8,trim=on,prune=0.3,layers=2", "--max-size-mb", "10"]
-    assert _study(*options, *chain, "--trials", "1", "--confirm", "1", "--seeds", "1") == 0
-    record = StudyRecord.load(tmp_path / "runs" / "s" / "study.json")
-    (row,) = record.trials
+def test_an_int8_student_is_scored_and_measured_as_it_ships(tmp_path: Path, options: list[object]) -> None:
+    chain = ["--fix", "runtime=int8,trim=on,prune=0.3,layers=2,budget=0.5", "--max-size-mb", "10"]
+    assert _study(*options, *chain, "--trials", "1") == 0
+    (row,) = _record(tmp_path).trials
     assert row.state == "complete" and row.score is not None and row.rungs == (row.score,)
     assert {name: row.settings[name] for name in ("runtime", "trim", "prune")} == {
         "runtime": "int8",
@@ -41,14 +45,23 @@ def test_int8_students_are_scored_measured_and_compared_as_they_ship(tmp_path: P
     assert outcome["costs"] == {"latency_ms": row.latency_ms, "size_mb": row.size_mb}
     (before,) = (tmp_path / "runs" / "s" / "costs").glob("*.json")
     assert json.loads(before.read_text(encoding="utf-8"))["size_mb"] == pytest.approx(row.size_mb, rel=0.2)
+    assert "of what ships" in (tmp_path / "reports" / "s.html").read_text(encoding="utf-8")
 
-    preset, best = record.finals
+
+def test_in_full_the_preset_and_the_best_are_compared_as_they_ship(tmp_path: Path, options: list[object]) -> None:
+    chain = ["--fix", "trim=on,prune=0.3,layers=2,budget=0.5", "--confirm", "1", "--seeds", "1"]
+    assert _study(*options, *chain, "--trials", "1") == 0
+    preset, best = _record(tmp_path).finals
+    assert (preset.name, best.name) == ("preset", "trial 0")
     for final in (preset, best):
         folder = Path(final.folder)
-        assert read_info(folder).precision == "int8 dynamic" and final.size_mb == pytest.approx(
-            (folder / "model.onnx").stat().st_size / 1e6
-        )
-    assert preset.name == "preset" and "preset" in preset.folder
+        seed = folder.parents[2]
+        model, tokenizer = load(folder)
+        whole, pieces = load(seed / "model")
+        assert len(tokenizer) == model.config.vocab_size < len(pieces)
+        assert shape_of(model).encoder_parameters <= 0.7 * shape_of(whole).encoder_parameters
+        assert final.size_mb == pytest.approx((folder / "model.safetensors").stat().st_size / 1e6)
+    assert "preset" in preset.folder and best.against_preset is not None
 
 
 def test_what_cannot_be_shipped_is_refused_before_any_trial(

@@ -1,0 +1,63 @@
+"""A study of students: its space, checked, and the teacher with its answers, made once for all trials."""
+
+import dataclasses
+from pathlib import Path
+
+from common.progress import say
+from distill.contest import check_recipes
+from distill.job import Shared
+from distill.precompute import insides
+from distill.run import make_teacher, shared_by_all
+from distill.study_config import StudyConfig
+from distill.study_narrowing import narrowed
+from distill.study_shipping import check_shippable, check_shipping
+from distill.study_space import Space, samples, student_space
+from distill.study_trial import Bench, run_config
+from distill.transfer import TransferInputs
+from teacher.data import TaskData
+from teacher.finetune import Teacher
+from teacher.loop_config import resolve_precision
+from teacher.scratch import expected_config
+
+
+def searched_students(config: StudyConfig, data: TaskData) -> Space:
+    """The space, narrowed as the user wants; its ends and every choice are checked to be possible."""
+    options, teacher = config.searching, expected_config(config.teacher, scratch=config.scratch)
+    whole = student_space(config.student, teacher, kind=data.kind, recipe=config.recipe, start=config.start)
+    space = narrowed(whole, options.fix, options.range, options.space)
+    for settings in samples(space):
+        check_recipes(run_config(config, settings), data.kind, teacher)
+    check_shipping(space)
+    return space
+
+
+def prepared_students(config: StudyConfig, data: TaskData, space: Space, folder: Path) -> Bench:
+    """The teacher, its answers and its insides, made once for all trials."""
+    base = run_config(config, {})
+    teacher, pretrained = make_teacher(base, data, None)
+    nothing = TransferInputs(unlabeled=[], masked=None, vectors=None, outputs=None)
+    shared = shared_by_all(base, data, teacher, pretrained, nothing, {}, folder)
+    precision = resolve_precision(config.precision)
+    score = teacher.prepared.score(teacher.model, "select", precision)
+    say(f"teacher: {data.metric} {abs(score):.4f} on the selection split")
+    bench = Bench(config=config, folder=folder, space=space, shared=shared, teacher_score=score)
+    check_shippable(bench)
+    return dataclasses.replace(bench, shared=_with_insides(bench, teacher, shared, precision))
+
+
+def _with_insides(bench: Bench, teacher: Teacher, shared: Shared, precision: str) -> Shared:
+    """With what students of any depth in the space look at in the teacher."""
+    layers = bench.space["layers"]
+    maps = bench.space["layer_map"].choices if "layer_map" in bench.space else (None,)
+    jobs = [
+        job
+        for depth in range(int(layers.low), int(layers.high) + 1)
+        for name in maps
+        for job in bench.jobs(
+            {"layers": depth} if name is None else {"layers": depth, "layer_map": name},
+            bench.folder / "none" / f"{depth}-{name}",
+        )
+    ]
+    gigabytes = run_config(bench.config, {}).distilling.cache_gb
+    kept = insides(teacher, jobs, bench.folder, gigabytes=gigabytes, bf16=precision == "bf16")
+    return dataclasses.replace(shared, insides=kept)
