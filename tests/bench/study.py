@@ -1,35 +1,37 @@
 """Studies under the latency of the default `tiny`: what TPE and random search find with the same number of trials.
 
-Both draw from one space, in which training is as long as the default's (`--fix`), and share the teacher, what was
-measured and the default student that theirs are compared with. Everything that is finished is read again and what is
+Both draw from one space, in which training is as long as the default's (`--fix`), and share the teacher and the default
+student that theirs are compared with, which was trained once. Everything that is finished is read again and what is
 not is gone on with, so that the table can be made in several sittings.
 """
 
 import argparse
+import dataclasses
 import json
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rounds import table
 
 from common.errors import UserError
-from common.files import write_json, write_text
+from common.files import new_folder, write_json, write_text
 from common.progress import say
 from common.study_record import FinalRow, StudyRecord
-from distill.config import DistilOptions
-from distill.job import Shared
-from distill.study_config import StudyConfig
-from distill.study_space import Space, Value, student_space
-from distill.study_trial import Bench, measured
-from teacher.data import BUILT_IN, TaskData
+from distill.measure import measure_latency
+from distill.study_config import SearchOptions
+from students.build import build_student
+from students.presets import student_preset
+from teacher.data import BUILT_IN
 from teacher.options import TaskOptions
-from teacher.scratch import expected_config
-from teacher.sources import resolve
+from teacher.sources import load_for_task, resolve
+from teacher.tasks import task_for
 
 SAMPLERS = ("tpe", "random")
 OVER = ("complete", "pruned", "failed")
@@ -41,81 +43,37 @@ HEADER = ("student", "accuracy", "against the default", "ms", "speed", "MB", "tr
 
 def main() -> None:
     options = _options()
-    config = _config(options)
-    data = config.data.load()
-    space = student_space("tiny", expected_config(config.teacher), kind=data.kind, recipe=config.recipe, start=None)
-    costs = limit(_unprepared(config, data, space, options.out / "limit"))
-    records = {}
+    milliseconds = limit(options)
+    records: dict[str, StudyRecord] = {}
     for sampler in SAMPLERS:
-        folder = options.out / sampler
-        for source in (costs, *(options.out / name for name in records)):
-            _take_over(source, folder)
-        records[sampler] = studied(sampler, folder, _milliseconds(costs), options)
-    page = report(records, space, {sampler: _minutes(options.out / sampler) for sampler in SAMPLERS})
+        for name in records:
+            _take_over(options.out / name / "confirmed" / "preset", options.out / sampler / "confirmed" / "preset")
+        records[sampler] = studied(sampler, options.out / sampler, milliseconds, options)
+    page = report(records, {sampler: _minutes(options.out / sampler) for sampler in SAMPLERS})
     say(page)
     write_text(options.out / "study.md", page + "\n")
 
 
-def _config(options: argparse.Namespace) -> StudyConfig:
-    return StudyConfig(
-        teacher=options.teacher,
-        runs=options.out,
-        data=TaskOptions(task=options.task, data_dir=options.data_dir, rows=options.rows),
-    )
-
-
-def _unprepared(config: StudyConfig, data: TaskData, space: Space, folder: Path) -> Bench:
-    """With the teacher before its fine-tuning, if it needs one: students have the same shape."""
-    shared = Shared(
-        data=data,
-        teacher=resolve(config.teacher),
-        teacher_origin=config.teacher,
-        teacher_logits={},
-        voices=(),
-        sets={},
-        pretrained=None,
-        text="task",
-        text_length=DistilOptions().text_length,
-        max_length=config.data.max_length,
-        precision=config.precision,
-        checkpoint_every=0,
-    )
-    return Bench(config=config, folder=folder, space=space, shared=shared, teacher_score=0.0)
-
-
-def limit(bench: Bench) -> Path:
-    """The folder with the median of several measurements of the default student."""
-    found = {}
-    for folder in (bench.folder / str(repeat) for repeat in range(REPEATS)):
-        if not folder.is_dir():
-            measured(bench, bench.student({}))
-            folder.mkdir()
-            (bench.folder / "costs").rename(folder / "costs")
-        found[folder] = _milliseconds(folder)
-    say(f"default tiny: {', '.join(f'{value:.2f}' for value in found.values())} ms")
-    return sorted(found, key=lambda folder: found[folder])[REPEATS // 2]
-
-
-def _milliseconds(folder: Path) -> float:
-    (path,) = (folder / "costs").glob("*.json")
-    return json.loads(path.read_text(encoding="utf-8"))["latency_ms"]
+def limit(options: argparse.Namespace) -> float:
+    """Milliseconds: those of the default student, and a little, so that a study may measure it again and try it."""
+    path = options.out / "limit.json"
+    if not path.is_file():
+        data = TaskOptions(task=options.task, data_dir=options.data_dir, rows=options.rows).load()
+        encoder = load_for_task(resolve(options.teacher), task_for(data), seed=0).model
+        shape = dataclasses.replace(student_preset("tiny", encoder.config), start="random", teacher_layers=None)
+        models = {"tiny": build_student(shape, encoder, seed=0)}
+        cell = {"batches": (1,), "lengths": (SearchOptions().latency_length,), "threads": (1,)}
+        found = [measure_latency(models, **cell, seconds=2.0)["tiny"][0].p50_ms for _ in range(REPEATS)]
+        write_json(path, {"latency_ms": found, "median": statistics.median(found)})
+    return options.slack * json.loads(path.read_text(encoding="utf-8"))["median"]
 
 
 def _take_over(source: Path, folder: Path) -> None:
-    """Costs of architectures, and finished trainings of the preset, from another study of the same teacher."""
-    seeds = [path.parent for path in (source / "confirmed" / "preset").glob("*/job.json")]
-    for path in (*(source / "costs").glob("*.json"), *seeds):
-        target = folder / path.relative_to(source)
-        if target.exists():
-            continue
-        if path.is_dir():
-            unfinished = folder / f"{path.name}.copy"
-            shutil.rmtree(unfinished, ignore_errors=True)
-            shutil.copytree(path, unfinished)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.rename(target)
-        else:
-            write_json(target, json.loads(path.read_text(encoding="utf-8")))
+    """The finished trainings of the default, from another study of the same teacher."""
+    for seed in (path.parent for path in source.glob("*/job.json")):
+        if not (folder / seed.name).exists():
+            with new_folder(folder / seed.name) as target:
+                shutil.copytree(seed, target, dirs_exist_ok=True)
 
 
 def studied(sampler: str, folder: Path, milliseconds: float, options: argparse.Namespace) -> StudyRecord:
@@ -155,19 +113,19 @@ def _minutes(folder: Path) -> float:
     return sum(json.loads((folder / "sittings.json").read_text(encoding="utf-8"))) / 60
 
 
-def report(records: Mapping[str, StudyRecord], space: Space, minutes: Mapping[str, float]) -> str:
+def report(records: Mapping[str, StudyRecord], minutes: Mapping[str, float]) -> str:
     """What was found, and with which settings, as two tables."""
     first = next(iter(records.values()))
     rows = [_default_row(record.finals[0]) for record in records.values() if record.finals][:1]
-    chosen: dict[str, Mapping[str, Value]] = {"default": {name: part.default for name, part in space.items()}}
+    chosen = {"default": first.trials[0].settings}
     for sampler, record in records.items():
         rows.append([f"chosen by {sampler}", *_found(record), *_spent(record, minutes[sampler])])
         if record.chosen is not None:
             chosen[sampler] = next(row.settings for row in record.trials if row.number == record.chosen)
     head = f"{first.task}, {first.rows['train']:,} rows; teacher {first.teacher_score:.4f} on the selection split; "
     head += ", ".join(f"{name} at most {value:.2f}" for name, value in first.limits.items())
-    settings = table(("part", *chosen), ([name, *(_cell(own[name]) for own in chosen.values())] for name in space))
-    return "\n\n".join((head, table(HEADER, rows), settings))
+    parts = ([name, *(_cell(own.get(name, "")) for own in chosen.values())] for name in first.space)
+    return "\n\n".join((head, table(HEADER, rows), table(("part", *chosen), parts)))
 
 
 def _default_row(row: FinalRow) -> list[str]:
@@ -201,7 +159,7 @@ def _spent(record: StudyRecord, minutes: float) -> Iterator[str]:
     yield f"{minutes:.1f} min"
 
 
-def _cell(value: Value) -> str:
+def _cell(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -215,8 +173,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--random-trials", type=int, help="of random search; by default as many")
     parser.add_argument("--timeout", type=float, help="minutes of one sitting of a study")
     parser.add_argument("--seeds", type=int, default=3, help="of the default student and of those chosen")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=1, help="with more, latency is measured while others train")
     parser.add_argument("--fix", default="budget=1,batch_tokens=1024", help="as many steps as the default has")
+    parser.add_argument("--slack", type=float, default=1.03, help="the limit is so many times the default's latency")
     parser.add_argument("--out", type=Path, default=Path("runs/bench/study"), help="runs, their pages, and study.md")
     parser.add_argument("more", nargs="*", help="after --: more options of distill.study")
     options = parser.parse_args()

@@ -12,10 +12,10 @@ from reports.record import Record
 
 
 def test_seeds_share_what_the_teacher_looks_like_inside(
-    tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, reviews: Path, fine_tuned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = quick(
-        tmp_path, reviews, encoder, "--student", "tiny,distil", "--seeds", 2, "--no-twins", "--text", "task"
+        tmp_path, reviews, fine_tuned, "--student", "tiny,distil", "--seeds", 2, "--no-twins", "--text", "task"
     )
     losses = []
     for name, gigabytes in (("kept", "1"), ("anew", "0")):

@@ -2,17 +2,12 @@
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from e2e.conftest import kill_when
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
@@ -52,14 +47,6 @@ def _assert_equal_weights(one: Path, two: Path) -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def _wait(condition: Callable[[], bool], process: subprocess.Popen, seconds: float = 200) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, "the command ended before there was a checkpoint"
-        assert time.monotonic() < end, "no checkpoint appeared"
-        time.sleep(0.005)
-
-
 def test_killed_and_resumed_on_novels_it_ends_with_the_same_weights(tmp_path: Path, shared_data: Path) -> None:
     novels = tmp_path / "novels"
     novels.mkdir()
@@ -69,17 +56,9 @@ def test_killed_and_resumed_on_novels_it_ends_with_the_same_weights(tmp_path: Pa
     arguments = ["--corpus", str(novels), *SETTINGS, "--steps", "30", "--checkpoint-every", "5"]
     arguments += ["--long-length", "48", "--long-share", "0.5", "--evaluate-every", "15"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "teacher.pretrain", *arguments, "--out", str(killed)],
-        cwd=Path(__file__).parents[2],
-        env=os.environ,
-        stdout=subprocess.DEVNULL,
-    )
     training = tmp_path / "killed-unfinished" / "training"
     # Step 20 is in the second phase.
-    _wait((training / "step-20").exists, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    kill_when(training, "step-20", "teacher.pretrain", *arguments, "--out", killed)
     assert not killed.exists()
     assert _run(*arguments, "--out", str(killed)) == 2
     assert _run(*arguments, "--out", str(killed), "--resume") == 0

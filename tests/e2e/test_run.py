@@ -38,9 +38,24 @@ def options_for(tmp_path: Path, reviews: Path, encoder: Path) -> list[object]:
     ]
 
 
-def test_three_students_from_a_file_to_a_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = options_for(tmp_path, reviews, encoder)
-    output = run(*options, "--student", "tiny,distil,albert", "--seeds", "2", "--jobs", "2")
+def _run(*arguments: object) -> int:
+    return run_command(main, RunConfig, arguments=[str(argument) for argument in arguments[1:]])
+
+
+def test_three_students_from_a_file_to_a_report(
+    tmp_path: Path,
+    reviews: Path,
+    encoder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Other tests measure; here it is enough that every model is, on every cell.
+    monkeypatch.setattr("distill.measure.MOST_REPEATS", 3)
+    monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
+    monkeypatch.setattr("distill.measure.peak_memory", lambda folder, threads: (folder / "config.json").stat().st_size)
+    options = [*options_for(tmp_path, reviews, encoder), "--budget", "0.2"]
+    assert _run(*options, "--student", "tiny,distil,albert", "--seeds", "2", "--jobs", "2") == 0
+    output = capsys.readouterr().out
     folder = tmp_path / "runs" / "reviews-tiny-distil-albert"
     record = Record.load(folder / "record.json")
     twins = [f"{name} without distillation" for name in ("tiny", "distil", "albert")]
@@ -57,14 +72,15 @@ def test_three_students_from_a_file_to_a_report(tmp_path: Path, reviews: Path, e
             range(card.architecture["layers"] + 1)
         )
         assert {(cell.batch, cell.length) for cell in card.speed.latency} == {(1, 16), (32, 16), (1, 128), (32, 128)}
+        assert card.speed.peak_memory_bytes > 0
         assert f"{card.quality.value:.4f}" in output
     page = tmp_path / "reports" / "reviews-tiny-distil-albert.html"
     assert str(page) in output
     assert "tiny" in page.read_text(encoding="utf-8")
     assert (tmp_path / "reports" / "index.html").is_file()
     _loads_without_us(folder / "tiny" / "seed-0", reviews)
-    again = run(*options, "--student", "tiny", "--no-twins", "--no-speed")
-    assert "reusing" in again
+    assert _run(*options, "--student", "tiny", "--no-twins", "--no-speed") == 0
+    assert "reusing" in capsys.readouterr().out
     assert (tmp_path / "runs" / "reviews-tiny" / "record.json").is_file()
 
 
@@ -83,7 +99,7 @@ def _loads_without_us(job: Path, reviews: Path) -> None:
 def test_killed_in_every_stage_and_resumed_to_the_same_weights(tmp_path: Path, reviews: Path, encoder: Path) -> None:
     options = [*options_for(tmp_path, reviews, encoder), "--student", "tiny", "--no-twins", "--no-speed"]
     options += ["--checkpoint-every", "2", "--budget", "2"]
-    run(*options, "--name", "whole")
+    assert _run(*options, "--name", "whole") == 0
     whole = tmp_path / "runs" / "whole" / "tiny" / "seed-0"
     teachers = tmp_path / "runs" / "teachers"
     (teacher,) = teachers.iterdir()
@@ -107,11 +123,13 @@ def test_killed_in_every_stage_and_resumed_to_the_same_weights(tmp_path: Path, r
         assert (whole / stage / "history.jsonl").read_text() == (cut / stage / "history.jsonl").read_text()
 
 
-def test_an_interrupted_run_of_others_is_left_alone(tmp_path: Path, reviews: Path, encoder: Path) -> None:
+def test_an_interrupted_run_of_others_is_left_alone(
+    tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mine = tmp_path / "runs" / "mine"
     mine.mkdir(parents=True)
     (mine / "notes.txt").write_text("do not touch")
-    message = run(*options_for(tmp_path, reviews, encoder), "--name", "mine", code=2)
+    message = _mistake(capsys, *options_for(tmp_path, reviews, encoder), "--name", "mine")
     assert "is there already" in message
     assert [path.name for path in mine.iterdir()] == ["notes.txt"]
 
