@@ -24,6 +24,7 @@ from distill.shipping import UNCHANGED, Shipment, cards_of, chain_of, ship
 from distill.transfer_sets import key_of, weights_digest
 from reports.build import build_reports, check_place
 from reports.record import Record
+from teacher.corpus import load_corpus
 from teacher.data import TaskData, describe
 from teacher.finetune import CLAIM, claim
 from teacher.loop_config import resolve_precision
@@ -125,7 +126,9 @@ def _key(config: CompressConfig, data: TaskData, folders: Sequence[Path], precis
     """Equal for two commands that make the same artifacts."""
     options = plain(dataclasses.asdict(config.compress))
     weights = [weights_digest(str(folder)) for folder in folders]
-    return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed)
+    source = config.compress.general_text
+    text = () if source is None else (load_corpus(source).fingerprint(),)
+    return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed, *text)
 
 
 def _evaluated(shipment: Shipment, work: Work) -> Prepared:

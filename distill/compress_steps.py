@@ -84,7 +84,8 @@ def _pruning(options: CompressOptions, work: Work) -> Step | None:
 def _trimming(options: CompressOptions, work: Work) -> Step | None:
     if not options.trim_vocabulary:
         return None
-    return Step(name="trim", title="vocabulary trimmed", apply=Trimming(task=work.task, max_length=work.max_length))
+    apply = Trimming(task=work.task, options=options, max_length=work.max_length)
+    return Step(name="trim", title="vocabulary trimmed", apply=apply)
 
 
 def _exporting(options: CompressOptions, work: Work) -> Step | None:

@@ -3,16 +3,24 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformers import PreTrainedTokenizerBase
+
 from common.artifact import CardText, save
 from common.families import max_length as longest
 from common.progress import say
 from distill.compress_chain import Artifact
+from distill.compress_options import CompressOptions
+from distill.text import documents_for
 from students.vocabulary import pieces_per_word, trim_vocabulary
 from teacher.sources import load_for_task
 from teacher.tasks.base import Task
 
-LOOKED_AT = ("train", "select")
-"""Splits whose texts say which pieces stay; what the evaluation split then loses is measured."""
+LOOKED_AT = "train"
+"""The split whose texts say which pieces stay. The selection split does not: later steps are judged by it, and it has
+to lose what texts that are still to come lose."""
+
+GENERAL_DOCUMENTS = 20_000
+"""Drawn from --general-text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,18 +28,22 @@ class Trimming:
     """Writes a model folder with fewer pieces."""
 
     task: Task
+    options: CompressOptions
     max_length: int
 
     def __call__(self, artifact: Artifact, folder: Path) -> Artifact:
         loaded = load_for_task(str(artifact.folder), self.task, seed=0)
-        texts = [text for split in LOOKED_AT for text in self._texts(split)]
-        trimmed = trim_vocabulary(loaded.model, loaded.tokenizer, texts)
-        before, after = (
-            pieces_per_word(tokenizer, self._texts("evaluate")) for tokenizer in (loaded.tokenizer, trimmed.tokenizer)
+        trimmed = trim_vocabulary(
+            loaded.model,
+            loaded.tokenizer,
+            self._texts(LOOKED_AT),
+            least=self.options.trim_least,
+            frequent=self.options.keep_frequent,
+            general=self._general(),
         )
         notes = (
             f"{trimmed.rows_after:,} of {trimmed.rows_before:,} pieces stay, {trimmed.bytes_saved / 1e6:.1f} MB go",
-            f"pieces a word on the evaluation split: {before:.3f}, then {after:.3f}",
+            *(self._cut_finer(split, loaded.tokenizer, trimmed.tokenizer) for split in ("select", "evaluate")),
         )
         for note in notes:
             say(f"  {note}")
@@ -45,6 +57,20 @@ class Trimming:
             card=CardText(title=f"{name}: trimmed vocabulary", description=f"{notes[0]}.", task=name),
         )
         return Artifact(folder=folder / "model", notes=notes)
+
+    def _general(self) -> list[str]:
+        """Documents that say which pieces are frequent; none where the vocabulary does."""
+        source = self.options.general_text
+        if source is None:
+            return []
+        return documents_for(source, self.task.data, GENERAL_DOCUMENTS, option="--general-text")
+
+    def _cut_finer(self, split: str, before: PreTrainedTokenizerBase, after: PreTrainedTokenizerBase) -> str:
+        """What is lost on texts that were not looked at, in words."""
+        texts = self._texts(split)
+        name = "selection" if split == "select" else "evaluation"
+        values = [pieces_per_word(tokenizer, texts) for tokenizer in (before, after)]
+        return f"pieces a word on the {name} split: {values[0]:.4f}, then {values[1]:.4f}"
 
     def _texts(self, split: str) -> list[str]:
         examples = self.task.data.splits[split]

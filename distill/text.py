@@ -17,17 +17,18 @@ MOST_DOCUMENTS = 200_000
 """Read of a corpus: a stage on general text needs some thousand of them."""
 
 
-def documents_for(source: str, data: TaskData, limit: int) -> list[str]:
+def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--text") -> list[str]:
     """`limit` documents at most as running text, drawn from all; "task" takes the training texts without labels.
 
-    The draw does not depend on the run's seed: every seed of a student reads the same text.
+    The draw does not depend on the run's seed: every seed of a student reads the same text. `option` is what a message
+    calls the source.
     """
     if source == "task":
         texts = [" ".join(filter(None, (example.text, example.pair))) for example in data.splits["train"]]
     else:
         texts = [" ".join(document) for document in itertools.islice(load_corpus(source), MOST_DOCUMENTS)]
     if not texts:
-        raise UserError(f"--text {source}: no text in it")
+        raise UserError(f"{option} {source}: no text in it")
     chosen = np.random.default_rng(0).permutation(len(texts))[:limit]
     return [texts[index] for index in sorted(chosen)]
 

@@ -20,6 +20,7 @@ from distill.two_tokenizers import tokenizer_files
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
 from distill.words import has_words
+from teacher.corpus import load_corpus
 from teacher.data import Example, TaskData
 from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
@@ -219,9 +220,13 @@ def digests(config: RunConfig) -> dict[str, str]:
         "--student-from": [config.distilling.student_from],
     }
     folders = {flag: [str(name) for name in names if name and Path(name).is_dir()] for flag, names in models.items()}
-    found = {flag: file_digest(path) for flag, path in files.items() if path is not None} | {
-        flag: key_of([weights_digest(resolve(name)) for name in names]) for flag, names in folders.items() if names
-    }
+    general = config.compress.general_text
+    texts = {} if general is None else {"--general-text": load_corpus(general).fingerprint()}
+    found = (
+        texts
+        | {flag: file_digest(path) for flag, path in files.items() if path is not None}
+        | {flag: key_of([weights_digest(resolve(name)) for name in names]) for flag, names in folders.items() if names}
+    )
     reader = config.distilling.student_tokenizer
     if reader is not None and Path(reader).is_dir():
         found["--student-tokenizer"] = key_of([file_digest(file) for file in tokenizer_files(reader)])

@@ -3,6 +3,7 @@
 Works on the settings of a fast tokenizer, as tokenizer.json has them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,27 +15,32 @@ MOST_AT_ONCE = 10_000
 """Texts that are tokenised at a time."""
 
 
-def kept_pieces(tokenizer: Tokenizer, settings: Mapping[str, Any], texts: Sequence[str]) -> set[str]:
-    """The pieces to keep: those that the texts need, specials, and a floor that every known letter can be written with.
+def kept_pieces(
+    tokenizer: Tokenizer, settings: Mapping[str, Any], texts: Sequence[str], used: Iterable[str]
+) -> set[str]:
+    """The pieces to keep: the used ones with what they are made from, specials, and a floor that every known letter can
+    be written with.
 
-    Raises:
-        UserError: a kind of vocabulary that is not known.
+    `used`: pieces of the texts. Where all of them are among these, the texts are cut as before, whatever else is kept.
     """
     model = settings["model"]
-    if model["type"] not in KINDS:
-        raise unknown_name("kind of vocabulary", model["type"], KINDS)
-    names = {place: piece for piece, place in tokenizer.get_vocab(with_added_tokens=True).items()}
-    used = {names[place] for place in used_ids(tokenizer, texts)}
     special = {entry["content"] for entry in settings["added_tokens"]}
-    return special | KINDS[model["type"]](tokenizer, model, used, texts)
+    return special | KINDS[model["type"]](tokenizer, model, set(used), texts)
 
 
-def used_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> set[int]:
-    """Ids that occur in the texts, which are not cut."""
-    found: set[int] = set()
+def check_kind(settings: Mapping[str, Any]) -> None:
+    """Raise UserError for a kind of vocabulary that is not known."""
+    if settings["model"]["type"] not in KINDS:
+        raise unknown_name("kind of vocabulary", settings["model"]["type"], KINDS)
+
+
+def piece_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> Counter[str]:
+    """How often each piece occurs in the texts, which are not cut."""
+    counts: Counter[int] = Counter()
     for _, ids in encoded(tokenizer, texts):
-        found.update(ids)
-    return found
+        counts.update(ids)
+    names = {place: piece for piece, place in tokenizer.get_vocab(with_added_tokens=True).items()}
+    return Counter({names[place]: count for place, count in sorted(counts.items())})
 
 
 def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[tuple[str, list[int]]]:

@@ -18,7 +18,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from common.errors import UserError
 from common.families import FAMILIES
 from common.pooled import family_type
-from students.kept_pieces import kept_pieces
+from students.frequent_pieces import frequent_pieces
+from students.kept_pieces import check_kind, kept_pieces, piece_counts
 from students.trimmed_tokenizer import trimmed_tokenizer
 
 ID_NAMES = (
@@ -49,10 +50,26 @@ class Trimmed:
         return len(self.kept)
 
 
-def trim_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Trimmed:
+def trim_vocabulary(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    *,
+    least: int = 1,
+    frequent: int = 0,
+    general: Sequence[str] = (),
+) -> Trimmed:
     """A copy of the model and its tokenizer with the pieces that `texts` need.
 
     Specials stay, and so does what is needed to write every letter that the vocabulary has.
+
+    Args:
+        model: with a table of pieces.
+        tokenizer: its own.
+        texts: cut as before afterwards, if `least` is 1.
+        least: pieces that are rarer in them go.
+        frequent: so many pieces stay beside, the most frequent of general text.
+        general: that text, as documents; none: what the vocabulary says of it.
 
     Raises:
         UserError: a tokenizer that is not a fast one or of an unknown kind, or ids that a family does not let change.
@@ -67,7 +84,12 @@ def trim_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
         raise UserError(
             f"the tokenizer has {len(tokenizer):,} pieces and the model {table.num_embeddings:,}: they are no match"
         )
-    kept = kept_pieces(backend, json.loads(backend.to_str()), texts)
+    settings = json.loads(backend.to_str())
+    check_kind(settings)
+    counts = piece_counts(backend, texts)
+    used = {piece for piece, count in counts.items() if count >= least}
+    used.update(frequent_pieces(backend, settings, frequent, alike=counts, text=general))
+    kept = kept_pieces(backend, settings, texts, used)
     smaller, rows = trimmed_tokenizer(tokenizer, kept)
     _check_padding(model, tokenizer, smaller)
     before = model.get_memory_footprint()
