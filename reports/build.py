@@ -13,19 +13,23 @@ from common.ablation_record import AblationRecord
 from common.command import run_command
 from common.errors import UserError
 from common.files import write_text
+from common.pretraining_record import PretrainingRecord
 from common.progress import progress, say
 from common.study_record import StudyRecord
 from common.words import counted
 from reports.ablation_page import ablation_page
 from reports.index import index_page
-from reports.load import load_ablations, load_all, load_studies
+from reports.load import load_ablations, load_all, load_pretrainings, load_studies
 from reports.pages import run_page
+from reports.pretraining_page import pretraining_page
 from reports.record import Record
 from reports.study_page import study_page
 from reports.theme import css_variables
 
 GENERATOR = "distillery reports"
 """The meta tag by which a page is known as ours, and may be written again."""
+
+Shown = Record | AblationRecord | StudyRecord | PretrainingRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,7 @@ class BuildConfig:
     """
 
     runs: Path = Path("runs")
-    """Folder of runs; each run is a folder with a record.json."""
+    """Folder of runs; each is a folder with a record.json, ablation.json, study.json or pretraining.json."""
     out: Path = Path("reports")
     """Folder for index.html and one page a run."""
     only: str | None = None
@@ -64,8 +68,8 @@ def main(config: BuildConfig) -> None:
 
 
 def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
-    """A page for each `runs/*/record.json`, `runs/*/ablation.json` and `runs/*/study.json`, and
-    `out/index.html` over all of them.
+    """A page for each `runs/*/record.json`, `ablation.json`, `study.json` and `pretraining.json`, and `out/index.html`
+    over all of them.
 
     Args:
         runs: the folder of run folders.
@@ -84,8 +88,9 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
     records, broken = load_all(runs)
     ablations, also_broken = load_ablations(runs)
     studies, more_broken = load_studies(runs)
-    broken += [*also_broken, *more_broken]
-    shown: dict[str, Record | AblationRecord | StudyRecord] = {**records, **ablations, **studies}
+    pretrainings, still_broken = load_pretrainings(runs)
+    broken += [*also_broken, *more_broken, *still_broken]
+    shown: dict[str, Shown] = {**records, **ablations, **studies, **pretrainings}
     index = out / "index.html"
     targets = {out / f"{folder}.html": record for folder, record in shown.items() if only in (None, folder)}
     for target in (index, *targets):
@@ -93,11 +98,14 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
     environment = _environment()
     for target, record in progress(list(targets.items()), "reports", total=len(targets), unit="page"):
         write_text(target, _page(environment, record))
-    write_text(index, environment.get_template("index.html.j2").render(index_page(records, broken, ablations, studies)))
+    page = index_page(records, broken, ablations, studies, pretrainings)
+    write_text(index, environment.get_template("index.html.j2").render(page))
     return Built(index=index, pages=tuple(targets), broken=tuple(broken))
 
 
-def _page(environment: Environment, record: Record | AblationRecord | StudyRecord) -> str:
+def _page(environment: Environment, record: Shown) -> str:
+    if isinstance(record, PretrainingRecord):
+        return environment.get_template("pretraining.html.j2").render(pretraining_page(record))
     if isinstance(record, StudyRecord):
         return environment.get_template("study.html.j2").render(study_page(record))
     if isinstance(record, AblationRecord):

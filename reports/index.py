@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from common.ablation_record import AblationRecord
+from common.pretraining_record import PretrainingRecord
 from common.study_record import StudyRecord
 from common.words import counted
 from reports import tables
@@ -12,6 +13,7 @@ from reports.cells import doubt, headline_cells, latency_in, students_of, teache
 from reports.notices import notices
 from reports.pages import date_of, scatters
 from reports.points import model_colours
+from reports.pretraining_page import pretrainings_table
 from reports.record import ModelCard, Record
 from reports.study_page import studies_table
 from reports.words import compared, metric_style, scaled
@@ -22,6 +24,7 @@ def index_page(
     broken: Sequence[str],
     ablations: Mapping[str, AblationRecord],
     studies: Mapping[str, StudyRecord],
+    pretrainings: Mapping[str, PretrainingRecord],
 ) -> dict[str, Any]:
     """Everything that index.html.j2 names."""
     colours = model_colours(records.values())
@@ -37,6 +40,7 @@ def index_page(
         "table": tables.Table(headings=headings, rows=tuple(rows), texts=4),
         "ablations": _ablations(ablations),
         "studies": studies_table(studies),
+        "pretrainings": pretrainings_table(pretrainings),
         "groups": [group for group in map(partial(_group, colours=colours), groups.values()) if group["scatters"]],
     }
 

@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 from common.ablation_record import FILE, AblationRecord
 from common.errors import UserError
+from common.pretraining_record import FILE as PRETRAINING_FILE
+from common.pretraining_record import PretrainingRecord
 from common.study_record import FILE as STUDY_FILE
 from common.study_record import StudyRecord
 from reports.record import Record
 
-Shown = TypeVar("Shown", Record, AblationRecord, StudyRecord)
+Shown = TypeVar("Shown", Record, AblationRecord, StudyRecord, PretrainingRecord)
 
 
 def load_all(runs: Path) -> tuple[dict[str, Record], list[str]]:
@@ -28,6 +30,11 @@ def load_ablations(runs: Path) -> tuple[dict[str, AblationRecord], list[str]]:
 def load_studies(runs: Path) -> tuple[dict[str, StudyRecord], list[str]]:
     """Likewise the studies."""
     return _loaded(runs, STUDY_FILE, StudyRecord.load, _check_study)
+
+
+def load_pretrainings(runs: Path) -> tuple[dict[str, PretrainingRecord], list[str]]:
+    """Likewise the pretrained encoders."""
+    return _loaded(runs, PRETRAINING_FILE, PretrainingRecord.load, _check_pretraining)
 
 
 def _loaded(
@@ -64,7 +71,13 @@ def _check_study(record: StudyRecord, path: Path) -> None:
         raise UserError(f"{path} lists no trials")
 
 
-def _check_any(record: Record | AblationRecord | StudyRecord, path: Path) -> None:
+def _check_pretraining(record: PretrainingRecord, path: Path) -> None:
+    _check_any(record, path)
+    if any((path.parent / name).exists() for name in ("record.json", FILE, STUDY_FILE)):
+        raise UserError(f"{path}: its folder has another record too, and a page shows one of them; move one elsewhere")
+
+
+def _check_any(record: Record | AblationRecord | StudyRecord | PretrainingRecord, path: Path) -> None:
     if path.parent.name == "index":
         raise UserError(f"{path}: a run can't be called 'index', its page would be the list of runs; rename the folder")
     for where in _not_finite(dataclasses.asdict(record), ""):
