@@ -80,7 +80,7 @@ def final_rows(
     for name, own in predictions.items():
         by_seed = {seed: task.metrics(values, references)[task.data.metric] for seed, values in own.items()}
         value, spread = mean_and_spread(list(by_seed.values()))
-        pair = (list(predictions[key].values()) for key in (name, PRESET))
+        answers_of, preset = (list(predictions[key].values()) for key in (name, PRESET))
         found.append(
             FinalRow(
                 name=name,
@@ -90,7 +90,7 @@ def final_rows(
                 by_seed={str(seed): score for seed, score in by_seed.items()},
                 latency_ms=times[name],
                 size_mb=model_bytes(firsts[name]) / 1e6,
-                against_preset=None if name == PRESET else difference(task, *pair, references),
+                against_preset=None if name == PRESET else difference(task, answers_of, preset, references),
                 folder=str(firsts[name].folder),
             )
         )
