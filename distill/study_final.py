@@ -14,9 +14,10 @@ from distill.compress_chain import Artifact
 from distill.contest import answers
 from distill.job import Job
 from distill.study_config import SearchOptions
+from distill.study_costs import milliseconds, model_bytes
 from distill.study_objectives import best
 from distill.study_runner import SETTINGS
-from distill.study_shipping import answered, fixed_chain, milliseconds, model_bytes, shipped
+from distill.study_shipping import answered, fixed_chain, shipped
 from distill.study_space import Value
 from distill.study_storage import slots
 from distill.study_trial import Bench, run_config

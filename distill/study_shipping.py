@@ -5,31 +5,28 @@ import itertools
 import json
 import shutil
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common.artifact import CardText, load, save
 from common.files import write_json
 from distill.compress_chain import Artifact, run_chain
-from distill.compress_measure import bound, runtime_logits
+from distill.compress_measure import runtime_logits
 from distill.compress_options import CompressOptions
 from distill.compress_prune import check_share
 from distill.compress_steps import Work, steps_for
-from distill.measure import measure_latency, time_calls, weight_bytes
 from distill.recovery import Training
 from distill.runtimes import RUNTIMES
+from distill.study_costs import costs_of, random_weights, without_start
 from distill.study_space import Space, Value, samples
-from students.albert import share
 from students.build import build_student
-from students.onnx_folder import MODEL, need
+from students.onnx_folder import need
 from students.presets import StudentConfig
 from students.vocabulary import trim_vocabulary
 from teacher.loop_config import resolve_precision
 from teacher.prepare import prepare_split
-from teacher.tasks.base import Encoded, Task
+from teacher.tasks.base import Encoded
 
 if TYPE_CHECKING:
     from distill.study_trial import Bench
@@ -83,11 +80,6 @@ def check_shippable(bench: "Bench") -> None:
         check_share(model, compression({"prune": share}), lambda shape: shape.encoder_parameters)
 
 
-def without_start(student: StudentConfig) -> StudentConfig:
-    """The same shape with random weights, under one name."""
-    return dataclasses.replace(student, start="random", teacher_layers=None, name="student")
-
-
 def chain_work(bench: "Bench", seed: int, *, scored: bool = True) -> Work:
     """What the steps need; the teacher's answers are those that all trials share."""
     shared = bench.shared
@@ -134,40 +126,12 @@ def answered(bench: "Bench", artifact: Artifact, split: str) -> tuple[Encoded, n
     return encoded, task.decode(runtime_logits(runtime, task, encoded), encoded)
 
 
-def costs_of(bench: "Bench", artifact: Artifact) -> dict[str, float]:
-    """Milliseconds and megabytes of it, as the limits mean them."""
-    task = bench.teacher.prepared.task
-    (time,) = milliseconds({"student": artifact}, task, bench.latency_length, seconds=2.0).values()
-    return {"latency_ms": time, "size_mb": model_bytes(artifact) / 1e6}
-
-
-def milliseconds(artifacts: Mapping[str, Artifact], task: Task, length: int, *, seconds: float) -> dict[str, float]:
-    """Median of a text of `length` pieces on one thread, of each artifact in turn, on the runtime that it ships on."""
-    if all(artifact.kind == "torch" for artifact in artifacts.values()):
-        models = {name: share(load(artifact.folder)[0]) for name, artifact in artifacts.items()}
-        found = measure_latency(models, batches=(1,), lengths=(length,), threads=(1,), seconds=seconds)
-    else:
-        runtimes = {name: RUNTIMES[artifact.kind](artifact, task, "fp32")[0] for name, artifact in artifacts.items()}
-        calls = {name: partial(bound, runtime) for name, runtime in runtimes.items()}
-        found = time_calls(calls, cells=[(1, length)], seconds=seconds)
-    return {name: cells[0].p50_ms for name, cells in found.items()}
-
-
-def model_bytes(artifact: Artifact) -> int:
-    """Of its weights."""
-    return weight_bytes(artifact.folder) if artifact.kind == "torch" else (artifact.folder / MODEL).stat().st_size
-
-
 def untrained(bench: "Bench", shape: StudentConfig, settings: Mapping[str, Value], folder: Path) -> Artifact:
     """What a student of random weights ships as, without recovery and without a look at what int8 loses.
 
     Which heads and units go is drawn: the trained one loses as many parameters, and others.
     """
-    model = build_student(shape, bench.teacher.model, seed=0)
-    card = CardText(title="student", description="Random weights, to be measured.", task="none")
-    save(model, bench.teacher.prepared.tokenizer, folder / "model", card=card)
+    start = random_weights(bench, shape, folder / "model")
     options = dataclasses.replace(compression(settings), recovery=False, prune_steps=1, importance="random")
-    made = run_chain(
-        Artifact(folder=folder / "model"), steps_for(options, chain_work(bench, 0, scored=False)), folder / "chain"
-    )
-    return made[-1].artifact if made else Artifact(folder=folder / "model")
+    made = run_chain(start, steps_for(options, chain_work(bench, 0, scored=False)), folder / "chain")
+    return made[-1].artifact if made else start

@@ -9,6 +9,7 @@ from distill.job import Shared
 from distill.precompute import insides
 from distill.run import make_teacher, shared_by_all
 from distill.study_config import StudyConfig
+from distill.study_costs import yardstick
 from distill.study_narrowing import narrowed
 from distill.study_shipping import check_shippable, check_shipping
 from distill.study_space import Space, samples, student_space
@@ -42,6 +43,8 @@ def prepared_students(config: StudyConfig, data: TaskData, space: Space, folder:
     say(f"teacher: {data.metric} {abs(score):.4f} on the selection split")
     bench = Bench(config=config, folder=folder, space=space, shared=shared, teacher_score=score)
     check_shippable(bench)
+    # Before the trials, which slow what is measured beside them.
+    yardstick(bench)
     return dataclasses.replace(bench, shared=_with_insides(bench, teacher, shared, precision))
 
 

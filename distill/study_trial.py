@@ -24,9 +24,10 @@ from distill.config import DistilOptions, RunConfig
 from distill.job import Job, Shared
 from distill.plan import plan, students_for
 from distill.study_config import StudyConfig
+from distill.study_costs import costs_of, without_start
 from distill.study_objectives import SCORE, beyond, constrain, given_up, lacking, values
 from distill.study_runner import give_up
-from distill.study_shipping import compression, costs_of, outcome, untrained, without_start
+from distill.study_shipping import compression, outcome, untrained
 from distill.study_space import Space, Value
 from distill.training import run_job
 from students.presets import StudentConfig

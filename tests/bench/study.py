@@ -173,7 +173,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--random-trials", type=int, help="of random search; by default as many")
     parser.add_argument("--timeout", type=float, help="minutes of one sitting of a study")
     parser.add_argument("--seeds", type=int, default=3, help="of the default student and of those chosen")
-    parser.add_argument("--workers", type=int, default=1, help="with more, latency is measured while others train")
+    parser.add_argument("--workers", type=int, default=2, help="trials side by side")
     parser.add_argument("--fix", default="budget=1,batch_tokens=1024", help="as many steps as the default has")
     parser.add_argument("--slack", type=float, default=1.03, help="the limit is so many times the default's latency")
     parser.add_argument("--out", type=Path, default=Path("runs/bench/study"), help="runs, their pages, and study.md")

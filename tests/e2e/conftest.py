@@ -3,12 +3,13 @@
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from common.command import run_command
 from teacher.finetune import FinetuneConfig
 from teacher.finetune import main as finetune
 
+POSTGRES = ("initdb", "pg_ctl", "postgres")
+UNPRIVILEGED = "nobody"
+"""Who runs the server where the tests run as root, as whom it refuses to start."""
 ROOT = Path(__file__).resolve().parents[2]
 _FORKS = multiprocessing.get_context("forkserver")
 # What takes seconds to import, and none of the commands themselves: those are run as if for the first time.
@@ -78,6 +82,36 @@ def encoder(tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_toke
     tiny_bert(layers=4, model_class=BertModel).save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    """The URL of an empty database behind a socket in a folder, in a server that ends with the test."""
+    pytest.importorskip("psycopg", reason="the driver is not installed: extra postgres")
+    missing = [name for name in POSTGRES if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"no PostgreSQL server on the path: {', '.join(missing)}")
+    # Not under tmp_path: another user has no way through root's folder, and a socket's path has to be short.
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, UNPRIVILEGED)
+    try:
+        _unprivileged("initdb", "--pgdata", folder / "data", "--username", "tester", "--auth", "trust", "--no-sync")
+        settings = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+        control = ("pg_ctl", "--pgdata", folder / "data", "--wait")
+        _unprivileged(*control, "--log", folder / "log", "--options", settings, "start")
+        try:
+            yield f"postgresql+psycopg://tester@/postgres?host={folder}"
+        finally:
+            _unprivileged(*control, "--mode", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _unprivileged(*command: object) -> None:
+    user = UNPRIVILEGED if os.geteuid() == 0 else None
+    # The server that pg_ctl leaves behind would keep a pipe of ours open.
+    subprocess.run(list(map(str, command)), user=user, cwd="/", stdout=subprocess.DEVNULL, check=True, timeout=60)
 
 
 def quick(tmp_path: Path, task: Path, teacher: Path, *more: object) -> list[str]:

@@ -101,9 +101,12 @@ def test_a_killed_worker_costs_no_trial(tmp_path: Path, options: list[str]) -> N
 
 
 TAKES_TURNS = """
+import os
 import sys
-import optuna
+import time
 from pathlib import Path
+
+import optuna
 from distill.study_storage import OWNER, SLOT, open_storage, owner, waiting
 
 def objective(trial):
@@ -114,22 +117,25 @@ def objective(trial):
     return trial.suggest_float("x", 0, 1)
 
 study = optuna.load_study(study_name="s", storage=open_storage(sys.argv[1], Path()))
+ready = Path(sys.argv[2])
+(ready / str(os.getpid())).touch()
+while len(os.listdir(ready)) < 2:
+    time.sleep(0.001)
 while waiting(study):
     study.optimize(objective, n_trials=1, catch=(ValueError,))
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite:///{}/study.db", "journal:{}/trials.log"])
-def test_two_workers_on_one_store_without_lock_errors(tmp_path: Path, kind: str) -> None:
-    place = kind.format(tmp_path)
+@pytest.mark.parametrize("kind", ["sqlite:///{}/study.db", "journal:{}/trials.log", "postgres"])
+def test_two_workers_on_one_store_without_lock_errors(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    place = request.getfixturevalue(kind) if kind == "postgres" else kind.format(tmp_path)
+    (tmp_path / "ready").mkdir()
     study = optuna.create_study(study_name="s", storage=open_storage(place, tmp_path))
     assert top_up(study, 50) == 50
-    workers = [
-        subprocess.Popen(
-            [*command()[:1], "-c", TAKES_TURNS, place], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        for _ in range(2)
-    ]
+    line = [*command()[:1], "-c", TAKES_TURNS, place, str(tmp_path / "ready")]
+    workers = [subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
     said = [worker.communicate(timeout=100)[0].decode() for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], said
     assert not any("locked" in text for text in said)
