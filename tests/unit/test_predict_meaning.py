@@ -78,6 +78,8 @@ def test_a_saved_model_says_whether_it_reads_pairs(
     for name in ("single", "tags"):
         with pytest.raises(UserError, match=rf"--pair is for models of pairs of texts; .*{name} was trained"):
             predict(PredictConfig(model=tmp_path / name, text=("good",), pair="film", **answers))
+    with pytest.raises(UserError, match=r"line 1 has one text, and .*pair was trained on pairs of texts"):
+        predict(PredictConfig(model=tmp_path / "pair", text=("good",), **answers))
     predict(PredictConfig(model=tmp_path / "pair", text=("good",), pair="film", **answers))
     assert len(json.loads(answers["out"].read_text())["probabilities"]) == 3
     table = tmp_path / "t.csv"
