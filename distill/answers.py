@@ -9,7 +9,7 @@ import numpy as np
 
 from common.families import max_length as longest
 from common.progress import say
-from distill.committee import other_answers
+from distill.committee import known_to_all, other_answers
 from distill.teacher_outputs import TeacherOutputs
 from distill.transfer_sets import TransferSet, key_of, read_examples, stored_logits, weights_digest
 from teacher.data import Example, TaskData
@@ -76,7 +76,8 @@ def _all_answers(
         )
         for other in others
     ]
-    return np.stack([first, *rest], axis=1)
+    stacked = np.stack([first, *rest], axis=1)
+    return known_to_all(stacked) if prepared.task.carries else stacked
 
 
 def answers(

@@ -12,7 +12,7 @@ from common.families import max_length as longest
 from common.progress import say
 from teacher.data import Example, TaskData
 from teacher.prepare import Prepared, predict_logits, prepare
-from teacher.sources import load_for_task
+from teacher.sources import load_for_task, resolve, tokenizer_in
 from teacher.tasks import task_for
 
 
@@ -115,12 +115,16 @@ def other_answers(
 ) -> np.ndarray:
     """(n, outputs): the logits of a further teacher, by its own tokenizer, its labels in the data's order.
 
+    Where they are one row a piece they stand at the pieces of `tokenizer`, NaN where this teacher has none of its own
+    for what stands there.
+
     Raises:
-        UserError: a task whose logits are one row a piece, and other pieces than those of `tokenizer`.
+        UserError: a task whose rows stand for nothing but pieces, and other pieces than those of `tokenizer`.
     """
     task = task_for(data)
     loaded = load_for_task(source, task, seed=0)
-    if task.per_position and loaded.tokenizer.get_vocab() != tokenizer.get_vocab():
+    elsewhere = task.per_position and loaded.tokenizer.get_vocab() != tokenizer.get_vocab()
+    if elsewhere and not task.carries:
         raise UserError(
             f"--more-teachers {source} has other pieces than --teacher, and {task.kind} are learned piece by piece: "
             "give teachers with the same tokenizer"
@@ -129,4 +133,19 @@ def other_answers(
     encoded = task.encode(examples, loaded.tokenizer, limit)
     prepared = Prepared(task=task, tokenizer=loaded.tokenizer, splits={"asked": encoded}, max_length=limit)
     label = f"{source}: answers"
-    return predict_logits(loaded.model, prepared, "asked", precision=precision, label=label, tuned=False)
+    logits = predict_logits(loaded.model, prepared, "asked", precision=precision, label=label, tuned=False)
+    return task.carried(logits, encoded, task.encode(examples, tokenizer, max_length)) if elsewhere else logits
+
+
+def read_otherwise(sources: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether one of these teachers has other pieces than those of `tokenizer`."""
+    return any(tokenizer_in(resolve(source)).get_vocab() != tokenizer.get_vocab() for source in sources)
+
+
+def known_to_all(logits: np.ndarray) -> np.ndarray:
+    """Logits (n, teachers, length, outputs), NaN at every position that one of the teachers says nothing of.
+
+    All then have as many answers in an example, and means over them can be added.
+    """
+    unknown = np.isnan(logits).any(axis=(1, 3), keepdims=True)
+    return np.where(unknown, np.nan, logits).astype(logits.dtype, copy=False)

@@ -47,8 +47,8 @@ class Distiller(Objective):
         answered: (n,) bool, which of them the teacher has answers to; None: all.
         lengths: (n,) pieces of each of them, or spans where two tokenizers read them; None: all alike.
         entries: (n,) what the task's losses are means over of each of them; None: one each.
-        carried: the teacher's answers were put at the student's pieces, see Link; the soft loss is then a mean over
-            those that have one.
+        carried: answers of teachers were put at other pieces, see Link; the soft loss is then a mean over the pieces
+            that have one.
         pairs: (n,) pairs of pieces of each that see each other; None: all of its pieces.
         stored: the teacher's insides on the training examples: it is then not run.
         sample: batches that the layer map "nearest" is found on.

@@ -25,6 +25,8 @@ class Shared:
     """Set of examples ("labeled", ...) to its logits on them, .npy."""
     voices: tuple[Voice, ...]
     """Of the teachers whose logits these are."""
+    carried: bool = False
+    """Another teacher than the first has other pieces: logits are NaN where one of them has no answer."""
     outputs_only: bool = False
     """The teacher is a file of outputs: a row of NaN is an example that it has no answer to."""
     insides: Insides | None = None

@@ -12,7 +12,8 @@ from pathlib import Path
 from common.errors import UserError
 from common.progress import say
 from common.words import counted
-from teacher.decoding import LONGEST_LINE, explain_reading, open_text, refuse_stream
+from teacher.binary import refuse_stream, refuse_undecodable
+from teacher.decoding import LONGEST_LINE, explain_reading, open_text
 
 BLOCK = 2**16
 SHOWN = 100
@@ -101,6 +102,7 @@ def open_lines(path: Path | None, faults: Faults) -> Iterator[Lines]:
         yield Lines(_refusing(lambda size: os.read(descriptor, size)), faults, live=descriptor)
         return
     with open_text(path) as stream:
+        refuse_undecodable(str(path), stream.peek(BLOCK))
 
         def read(size: int) -> bytes:
             # Not around the whole: what is done with the lines has errors of its own.
@@ -119,6 +121,7 @@ def _refusing(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
         block = read(size)
         if not seen:
             refuse_stream(STDIN, block)
+            refuse_undecodable(STDIN, block)
             seen = True
         return block
 

@@ -1,8 +1,11 @@
 """Options of predictions that a model has no use for: refused, since leaving them out in silence would mislead."""
 
+from collections.abc import Sequence
+
 from common.entries import PAIRS
 from common.errors import UserError
 from distill.predict_answers import Answering, Head
+from distill.predict_texts import Text
 
 MEANT_FOR = {
     "top": "models that give classes or labels of texts",
@@ -24,6 +27,18 @@ def refuse_meaningless(head: Head, options: Answering, *, where: str, second: st
         raise UserError(f"--choices are for models of multiple choice; {where} holds none: leave them out")
     if second is not None and not _reads_pairs(head):
         raise UserError(f"{second} is for models of pairs of texts; {where} was trained on single texts: leave it out")
+
+
+def require_pairs(head: Head, texts: Sequence[Text], *, where: str) -> None:
+    """Raise UserError for the first text alone where the model was trained on pairs, as its config.json says."""
+    if head.rows != "texts" or head.config.get(PAIRS) is not True:
+        return
+    for text in texts:
+        if text.pair is None:
+            raise UserError(
+                f"line {text.line} has one text, and {where} was trained on pairs of texts: give the second one with "
+                "--pair, or as a column (--pair-column)"
+            )
 
 
 def _reads_pairs(head: Head) -> bool:

@@ -10,7 +10,7 @@ from common.errors import UserError
 from common.files import sole_use
 from common.progress import say
 from distill.answers import check_outputs, stand_in, teacher_logits
-from distill.committee import check_others
+from distill.committee import check_others, read_otherwise
 from distill.comparison import compared
 from distill.compress_students import compressed_students
 from distill.compress_summary import chain_table
@@ -122,6 +122,7 @@ def shared_by_all(
         teacher_origin=teacher.origin,
         teacher_logits=teacher_logits(teacher, config.committee.others, sets, run, precision, inputs.outputs),
         voices=config.committee.voices,
+        carried=teacher.prepared.task.carries and read_otherwise(config.committee.others, teacher.prepared.tokenizer),
         outputs_only=inputs.outputs is not None,
         sets={name: entry.folder for name, entry in sets.items()},
         pretrained=pretrained,

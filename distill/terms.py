@@ -36,7 +36,7 @@ class Link:
     """The teacher layer whose relations the student's last layer learns, counted from 1."""
     relation_heads: int = 1
     carried: bool = False
-    """The teacher's answers were put at the student's pieces (Task.carried): NaN where there is none."""
+    """Teachers' answers were put at other pieces than they came from (Task.carried): NaN where there is none."""
     class_weights: Tensor | None = None
     """(classes,) what an example counts in the loss on labels, by its label; None: all the same."""
 

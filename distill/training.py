@@ -139,8 +139,8 @@ def _distiller(
     """What the stage trains; `folder` is the stage's, `tokenizer` the teacher's."""
     batches = found.batches
     logits = _teacher_logits(stage.sets, shared) if "soft" in stage.losses else None
-    carried = logits is not None and prepared.task.per_position and tokenizer is not prepared.tokenizer
-    if logits is not None and carried:
+    twofold = prepared.task.per_position and tokenizer is not prepared.tokenizer
+    if logits is not None and twofold:
         logits = _carried(logits, stage, prepared, tokenizer, shared.max_length)
     encoded = _encoded(stage, batches, prepared)
     return Distiller(
@@ -158,7 +158,7 @@ def _distiller(
         lengths=found.lengths,
         entries=None if encoded is None else prepared.task.weights(encoded),
         pairs=None if encoded is None else encoded.pairs,
-        carried=carried,
+        carried=twofold or shared.carried,
         sample=found.first(4) if stage.layers == "nearest" else (),
         class_weights=class_weights(shared.class_weights, prepared),
         stored=_stored(stage, student, teacher, shared),

@@ -13,38 +13,13 @@ from typing import cast
 
 from common.errors import UserError
 from common.words import counted
+from teacher.binary import GZIP_MARK, refuse_binary, refuse_utf16
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff]")
 _MEANT = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).decode("cp1252", errors="ignore"))}
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_GZIP_MARK = b"\x1f\x8b"
-_BINARY_MARKS = {
-    b"\x89PNG\r\n": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF87a": "a GIF image",
-    b"GIF89a": "a GIF image",
-    b"\x93NUMPY": "a numpy file",
-    b"PAR1": "a parquet file",
-    b"ARROW1": "an Arrow file",
-    b"\xd0\xcf\x11\xe0": "a binary Office file such as xls",
-    b"%PDF-": "a PDF file",
-    b"SQLite format 3\x00": "an SQLite file",
-}
-_ARCHIVE_MARKS = {
-    b"PK\x03\x04": "a zip archive",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"BZh91AY&SY": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a zstd archive",
-}
 _BOM = b"\xef\xbb\xbf"
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 _BUFFER = 2**16
-_CONTROL_BYTES = bytes({*range(0x09), *range(0x0E, 0x20), 0x7F})
-_MOST_CONTROL = 0.05
-"""Share of control characters from which bytes are no text; any bytes at random have 11 %."""
-_SURE = 512
-"""Bytes from which that share says something of a stream, which may be somebody typing."""
 LONGEST_LINE = 1_000_000
 """Bytes of a line that are held at a time."""
 DOCUMENTATION = re.compile(r"(?i)(readme|licen[cs]e|provenance|notice|copying|changelog|authors|citation)\b")
@@ -103,10 +78,10 @@ def read_text(path: Path, oddities: Oddities) -> tuple[str, bytes]:
     """
     with explain_reading(path):
         raw = path.read_bytes()
-        content = gzip.decompress(raw) if raw.startswith(_GZIP_MARK) else raw
+        content = gzip.decompress(raw) if raw.startswith(GZIP_MARK) else raw
     content = content.removeprefix(_BOM).replace(b"\r\n", b"\n")
-    _refuse_utf16(path, content[:2])
-    _refuse_binary(path, content)
+    refuse_utf16(path, content[:2])
+    refuse_binary(path, content)
     if not content.strip():
         raise UserError(f"{path} is empty: rows of text and labels were expected")
     try:
@@ -149,13 +124,13 @@ def open_text(path: Path) -> Iterator[io.BufferedReader]:
     """
     with contextlib.ExitStack() as stack:
         with explain_reading(path):
-            raw = stack.enter_context(path.open("rb"))
-            _refuse_utf16(path, raw.peek(2)[:2])
-            packed = raw.peek(2)[:2] == _GZIP_MARK
+            raw = stack.enter_context(path.open("rb", buffering=_BUFFER))
+            refuse_utf16(path, raw.peek(2)[:2])
+            packed = raw.peek(2)[:2] == GZIP_MARK
             # The gzip module reads lines in Python; a buffer over it does so in C.
             unpacked = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=raw)), _BUFFER) if packed else raw
             stream = cast(io.BufferedReader, unpacked)
-            _refuse_binary(path, stream.peek(_BUFFER))
+            refuse_binary(path, stream.peek(_BUFFER))
         yield stream
 
 
@@ -177,40 +152,6 @@ def _last_character(line: bytes) -> int:
     """Where the last character of UTF-8 starts, which may not be there as a whole; the end of what is no UTF-8."""
     start = len(line.rstrip(_CONTINUATIONS)) - 1
     return start if start > 0 and len(line) - start <= 4 else len(line)
-
-
-def refuse_stream(source: str, start: bytes) -> None:
-    """Refuse a stream of lines, called `source`, whose first bytes are of no text.
-
-    Raises:
-        UserError: packed, UTF-16, or binary; says which.
-    """
-    if start.startswith(_GZIP_MARK):
-        raise UserError(f"{source} is packed with gzip: unpack it (gunzip -c FILE), or give the file's name")
-    _refuse_utf16(source, start[:2])
-    _refuse_binary(source, start, sure=len(start) >= _SURE)
-
-
-def _refuse_utf16(source: Path | str, start: bytes) -> None:
-    if start in _WIDE_MARKS:
-        raise UserError(f"{source} is UTF-16: save it as UTF-8 (iconv -f utf-16 -t utf-8)")
-
-
-def _refuse_binary(source: Path | str, content: bytes, *, sure: bool = True) -> None:
-    """By known marks, and where there is enough to be `sure` by the share of control characters."""
-    archive = next((kind for mark, kind in _ARCHIVE_MARKS.items() if content.startswith(mark)), None)
-    kind = next((kind for mark, kind in _BINARY_MARKS.items() if content.startswith(mark)), None)
-    if content[257:262] == b"ustar":
-        archive = "a tar archive"
-    elif archive == "a zip archive" and b"xl/" in content:
-        archive, kind = None, "a binary Excel file"
-    if archive:
-        raise UserError(f"{source} is {archive}: unpack it and give the csv, tsv or jsonl file in it")
-    start = content[:65536]
-    if kind is None and sure and len(start) - len(start.translate(None, _CONTROL_BYTES)) > _MOST_CONTROL * len(start):
-        kind = "a binary file"
-    if kind:
-        raise UserError(f"{source} is {kind}, not text: save it as csv (UTF-8), tsv or jsonl")
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from transformers import (
 from common.artifact import save
 from common.card import CardText
 from common.errors import UserError
-from distill.committee import Voice
+from distill.committee import Voice, known_to_all, other_answers, read_otherwise
 from distill.config import DistilOptions, RunConfig
 from distill.contest import answers, check_recipes
 from distill.distiller import Distiller
@@ -111,7 +111,14 @@ def test_a_word_s_row_goes_to_its_first_piece(data: TaskData) -> None:
 
 
 def _soft(
-    student: nn.Module, prepared: Prepared, logits: np.ndarray, rows: Sequence[int], *, carried: bool, mark: float = 1.0
+    student: nn.Module,
+    prepared: Prepared,
+    logits: np.ndarray,
+    rows: Sequence[int],
+    *,
+    carried: bool,
+    mark: float = 1.0,
+    **options: Any,
 ) -> tuple[Tensor, Distiller]:
     batch = prepared.task.collate(prepared.splits["train"], list(rows), prepared.pad) | {"index": torch.tensor(rows)}
     distiller = Distiller(
@@ -123,6 +130,7 @@ def _soft(
         teacher_logits=torch.from_numpy(logits) * mark,
         entries=prepared.task.weights(prepared.splits["train"]),
         carried=carried,
+        **options,
     )
     return distiller.eval()(batch)["soft"], distiller
 
@@ -250,6 +258,49 @@ def test_a_student_learns_a_tagger_of_other_pieces_and_is_read_by_its_own(
     found = answers([job], theirs)[0]
     assert [tags.tolist() for tags in found] == [tags.tolist() for tags in expected]
     assert [len(tags) for tags in found] == [len(tags) for tags in theirs.splits["evaluate"].references]
+
+
+def test_a_further_teacher_of_other_pieces_speaks_of_words(
+    data: TaskData, other: PreTrainedTokenizerBase, tiny_bert: Make, tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+) -> None:
+    first, student = (tiny_bert(model_class=BertForTokenClassification, labels=LABELS, seed=seed) for seed in (1, 2))
+    second = _teacher(len(other))
+    save(second, other, tmp_path / "second", card=CardText(title="t", description="d", task="t"))
+    assert read_otherwise([str(tmp_path / "second")], tiny_tokenizer)
+    assert not read_otherwise([str(tmp_path / "second")], other)
+    # The first teacher, and the student, read more of a sentence than the second.
+    prepared, theirs = prepare(task_for(data), tiny_tokenizer, 40), prepare(task_for(data), other, 8)
+    examples, settings = data.splits["train"], {"max_length": 8, "precision": "fp32"}
+    own = predict_logits(first, prepared, "train")
+    cut = other_answers(str(tmp_path / "second"), data, examples, tokenizer=tiny_tokenizer, **settings)
+    further = np.full_like(own, np.nan)
+    further[:, : cut.shape[1]] = cut
+    stacked = known_to_all(np.stack([own, further], axis=1))
+    spoken = predict_logits(second, theirs, "train")
+    pairs = [
+        (example, place, there)
+        for example in range(4)
+        for place, there in zip(
+            prepared.splits["train"].places[example], theirs.splits["train"].places[example], strict=True
+        )
+        if there >= 0 and place < cut.shape[1] - 1
+    ]
+    assert 4 < len(pairs) < 13
+    known = ~np.isnan(stacked).any(axis=-1)
+    assert known.sum(axis=(0, 2)).tolist() == [len(pairs)] * 2
+    for example, place, there in pairs:
+        np.testing.assert_array_equal(stacked[example, 1, place], spoken[example, there])
+    voices = (Voice(weight=0.75, temperature=None), Voice(weight=0.25, temperature=None))
+    found, _ = _soft(student, prepared, stacked, range(4), carried=True, voices=voices)
+    with torch.no_grad():
+        mine = torch.from_numpy(predict_logits(student, prepared, "train")).log_softmax(-1)
+    goals = torch.from_numpy(stacked).log_softmax(-1)
+    parts = [
+        voice.weight * (goals[example, row, place].exp() * (goals[example, row, place] - mine[example, place])).sum()
+        for example, place, _ in pairs
+        for row, voice in enumerate(voices)
+    ]
+    torch.testing.assert_close(found.detach(), torch.stack(parts).sum() / len(pairs), rtol=1e-4, atol=1e-6)
 
 
 def test_tags_can_be_had_and_answers_to_questions_cannot() -> None:

@@ -78,6 +78,8 @@ def test_a_saved_model_says_whether_it_reads_pairs(
     for name in ("single", "tags"):
         with pytest.raises(UserError, match=rf"--pair is for models of pairs of texts; .*{name} was trained"):
             predict(PredictConfig(model=tmp_path / name, text=("good",), pair="film", **answers))
+    with pytest.raises(UserError, match=r"line 1 has one text, and .*pair was trained on pairs of texts"):
+        predict(PredictConfig(model=tmp_path / "pair", text=("good",), **answers))
     predict(PredictConfig(model=tmp_path / "pair", text=("good",), pair="film", **answers))
     assert len(json.loads(answers["out"].read_text())["probabilities"]) == 3
     table = tmp_path / "t.csv"
@@ -107,11 +109,13 @@ def _png() -> bytes:
         (_zipped("reviews.csv"), "is a zip archive: unpack it"),
         (_zipped("[Content_Types].xml", "xl/workbook.xml"), "is a binary Excel file, not text: save it as csv"),
         (_png(), "is a PNG image, not text"),
+        (b"\x40\x00\x00\x00\x00\x00\x00\x00" + b'{"w":{"dtype":"F32"}}' * 9, "is a safetensors file, not text"),
+        ("müde\n".encode("latin1") * 30 + b"gut\n" * 20, r"is not text in UTF-8: 30 of its first 50 lines are not"),
         (b"PAR1\x15\x04\x15", "is a parquet file, not text"),
         (np.random.default_rng(0).bytes(4000), "is a binary file, not text"),
         ("good".encode("utf-16"), "is UTF-16"),
     ],
-    ids=["zip", "xlsx", "png", "parquet", "random", "utf-16"],
+    ids=["zip", "xlsx", "png", "safetensors", "latin-1", "parquet", "random", "utf-16"],
 )
 def test_what_is_no_text_is_one_error(content: bytes, words: str, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "in.csv"
@@ -128,6 +132,14 @@ def _from_stdin() -> list[str]:
     faults = Faults("standard input", strict=False)
     with open_lines(None, faults) as lines:
         return [text for _, text in lines]
+
+
+def test_a_text_with_some_bad_lines_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    for content in ("müde\n".encode("latin1") * 20 + b"gut\n" * 20, "müde\n".encode("latin1") * 19):
+        path.write_bytes(content)
+        with open_lines(path, Faults("f", strict=False)) as lines:
+            assert len(list(lines)) == content.count(b"\n")
 
 
 def test_a_typed_line_may_hold_signs_of_control(monkeypatch: pytest.MonkeyPatch) -> None:
