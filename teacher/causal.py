@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Self
 
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import BertConfig, BertLMHeadModel
 
 from teacher.batches import on_full_rows
@@ -34,6 +34,9 @@ class Ltr(PretrainObjective):
         causal = copy.deepcopy(config)
         causal.is_decoder = True
         return cls(fresh_model(BertLMHeadModel, causal, seed))
+
+    def tables(self) -> list[nn.Embedding]:
+        return [self.model.get_input_embeddings()]
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """The mean over all pieces that have one before them, padding aside."""

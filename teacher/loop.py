@@ -122,6 +122,7 @@ def train(
         precision=precision,
         seed=config.seed,
         label=label,
+        tables=objective.tables(),
     )
     with keyed_dropout(objective), closing(stepper), Progress(label, total=total, done=state.step) as bar:
         for step, planned in _steps(batches, config, state, total):

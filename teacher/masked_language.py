@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
@@ -38,6 +38,9 @@ class Mlm(PretrainObjective):
     @classmethod
     def fresh(cls, config: BertConfig, seed: int, *, generator_width: float) -> Self:
         return cls(fresh_model(BertForMaskedLM, config, seed))
+
+    def tables(self) -> list[nn.Embedding]:
+        return [self.model.get_input_embeddings()]
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"mlm": _masked_loss(self._scores(batch), batch)}
@@ -80,6 +83,9 @@ class MlmNsp(PretrainObjective):
     @classmethod
     def fresh(cls, config: BertConfig, seed: int, *, generator_width: float) -> Self:
         return cls(fresh_model(BertForPreTraining, config, seed))
+
+    def tables(self) -> list[nn.Embedding]:
+        return [self.model.get_input_embeddings()]
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         scores, relations = self._scores(batch)

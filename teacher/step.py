@@ -64,6 +64,7 @@ class Stepper:
         precision: "fp32" or "bf16".
         seed: of dropout.
         label: of the stage, for messages.
+        tables: embeddings of the model that are looked up for input_ids alone.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Stepper:
         precision: str,
         seed: int,
         label: str,
+        tables: Sequence[nn.Embedding] = (),
     ) -> None:
         self._accelerator, self._model, self._batches = accelerator, model, batches
         self._weights, self._shares, self._counts = weights, shares, counts
@@ -91,7 +93,7 @@ class Stepper:
             self._casts.enter_context(cast_once(model))
         # Several processes meet in the parameters' own gradients.
         alone = self._processes == 1 and accelerator.device.type == "cpu"
-        self._stand_ins = StandIns(model, bf16=self._bf16) if alone else None
+        self._stand_ins = StandIns(model, bf16=self._bf16, tables=tables) if alone else None
         covered = set() if self._stand_ins is None else set(self._stand_ins.parameters)
         # What the lanes add gradients to themselves, in an order that is not fixed.
         self._loose = [parameter for parameter in model.parameters() if parameter not in covered]
