@@ -5,12 +5,12 @@ import math
 from collections.abc import Mapping
 from typing import Self
 
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 from transformers import BertConfig, BertLMHeadModel
 
 from teacher.batches import on_full_rows
 from teacher.pretrain_objective import PretrainObjective, class_sums, encoder_inputs, fresh_model, means
+from teacher.vocabulary_loss import cross_entropies
 
 
 class Ltr(PretrainObjective):
@@ -35,20 +35,28 @@ class Ltr(PretrainObjective):
         causal.is_decoder = True
         return cls(fresh_model(BertLMHeadModel, causal, seed))
 
+    def tables(self) -> list[nn.Embedding]:
+        return [self.model.get_input_embeddings()]
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """The mean over all pieces that have one before them, padding aside."""
-        scores, following = self.logits(batch)
-        return {"ltr": functional.cross_entropy(scores, following)}
+        scores, following = self._scores(batch)
+        return {"ltr": cross_entropies(scores, following).mean()}
 
     def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
         return {"ltr": int(batch["attention_mask"][:, 1:].sum())}
 
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """fp32 logits (n, vocabulary) at all real positions but the last ones, and the pieces that follow (n,)."""
+        scores, following = self._scores(batch)
+        return scores.float(), following
+
+    def _scores(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The former in the precision that the model computes in."""
         ids, real = batch["input_ids"], batch["attention_mask"]
         states = self.model.bert(**encoder_inputs(batch), use_cache=False).last_hidden_state
         followed = real[:, 1:].bool()
-        return on_full_rows(self.model.cls.predictions, states[:, :-1][followed]).float(), ids[:, 1:][followed]
+        return on_full_rows(self.model.cls.predictions, states[:, :-1][followed]), ids[:, 1:][followed]
 
     def sums(self, batch: dict[str, Tensor]) -> dict[str, float]:
         scores, following = self.logits(batch)

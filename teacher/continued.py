@@ -154,13 +154,12 @@ class MaskedPieces(Mlm):
         super().__init__(model)
         self._first = _first_position(model)
 
-    def logits(self, batch: dict[str, Tensor]) -> Tensor:
-        """fp32 logits (k, vocabulary) at the masked positions only."""
+    def _scores(self, batch: dict[str, Tensor]) -> Tensor:
         inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
         if self._first:
             inputs["position_ids"] = self._positions(batch["attention_mask"])
         masked = at_positions(self.model.base_model(**inputs).last_hidden_state, batch["positions"])
-        return on_full_rows(partial(masked_logits, self.model), masked).float()
+        return on_full_rows(partial(masked_logits, self.model), masked)
 
     def _positions(self, mask: Tensor) -> Tensor:
         """RoBERTa's, but from the mask: a masked piece may have been replaced by the padding's."""

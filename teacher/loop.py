@@ -121,6 +121,7 @@ def train(
         precision=precision,
         seed=config.seed,
         label=label,
+        tables=objective.tables(),
     )
     with keyed_dropout(objective), closing(stepper), Progress(label, total=total, done=state.step) as bar:
         for step, planned in _steps(batches, config, state, total):
@@ -129,7 +130,7 @@ def train(
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["share"]
             terms = stepper.step(planned, step)
-            norm = float(accelerator.clip_grad_norm_(objective.parameters(), config.clip))
+            norm = _clip(accelerator, objective, config.clip)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             state.step = step + 1
@@ -171,6 +172,18 @@ def _prepared(objective: Objective, config: LoopConfig) -> tuple[Accelerator, nn
         fused=True,
     )
     return (accelerator, *accelerator.prepare(objective, optimizer))
+
+
+def _clip(accelerator: Accelerator, objective: Objective, limit: float) -> float:
+    """The global norm of the gradients, which are scaled down to `limit` where it is greater."""
+    if accelerator.device.type != "cpu":
+        return float(accelerator.clip_grad_norm_(objective.parameters(), limit))
+    learning = [parameter for parameter in objective.parameters() if parameter.grad is not None]
+    norm = nn.utils.get_total_norm([parameter.grad for parameter in learning if parameter.grad is not None])
+    # Scaling by 1 would pass over all gradients for nothing.
+    if norm > limit:
+        nn.utils.clip_grads_with_norm_(learning, limit, norm)
+    return float(norm)
 
 
 def _steps(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
@@ -17,6 +17,7 @@ from teacher.pretrain_objective import (
     masked_mean,
     means,
 )
+from teacher.vocabulary_loss import cross_entropies
 
 
 class Mlm(PretrainObjective):
@@ -38,15 +39,22 @@ class Mlm(PretrainObjective):
     def fresh(cls, config: BertConfig, seed: int, *, generator_width: float) -> Self:
         return cls(fresh_model(BertForMaskedLM, config, seed))
 
+    def tables(self) -> list[nn.Embedding]:
+        return [self.model.get_input_embeddings()]
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"mlm": _masked_loss(self.logits(batch), batch)}
+        return {"mlm": _masked_loss(self._scores(batch), batch)}
 
     def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
         return {"mlm": len(batch["labels"])}
 
     def logits(self, batch: dict[str, Tensor]) -> Tensor:
         """fp32 logits (k, vocabulary) at the masked positions only."""
-        return _masked_logits(self.model, self.model.bert(**encoder_inputs(batch)).last_hidden_state, batch)
+        return self._scores(batch).float()
+
+    def _scores(self, batch: dict[str, Tensor]) -> Tensor:
+        """In the precision that the model computes in."""
+        return _masked_scores(self.model, self.model.bert(**encoder_inputs(batch)).last_hidden_state, batch)
 
     def sums(self, batch: dict[str, Tensor]) -> dict[str, float]:
         counts = {"masked": len(batch["labels"]), "sequences": len(batch["input_ids"])}
@@ -76,8 +84,11 @@ class MlmNsp(PretrainObjective):
     def fresh(cls, config: BertConfig, seed: int, *, generator_width: float) -> Self:
         return cls(fresh_model(BertForPreTraining, config, seed))
 
+    def tables(self) -> list[nn.Embedding]:
+        return [self.model.get_input_embeddings()]
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        scores, relations = self.logits(batch)
+        scores, relations = self._scores(batch)
         return {
             "mlm": _masked_loss(scores, batch),
             self.term: functional.cross_entropy(relations, batch["next_labels"]),
@@ -88,8 +99,13 @@ class MlmNsp(PretrainObjective):
 
     def logits(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """fp32 logits: (k, vocabulary) at the masked positions only, and (batch, 2) of the pair."""
+        scores, relations = self._scores(batch)
+        return scores.float(), relations
+
+    def _scores(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The former in the precision that the model computes in."""
         output = self.model.bert(**encoder_inputs(batch))
-        scores = _masked_logits(self.model, output.last_hidden_state, batch)
+        scores = _masked_scores(self.model, output.last_hidden_state, batch)
         return scores, self.model.cls.seq_relationship(output.pooler_output).float()
 
     def sums(self, batch: dict[str, Tensor]) -> dict[str, float]:
@@ -121,9 +137,10 @@ class MlmSop(MlmNsp):
     term = "sop"
 
 
-def _masked_logits(model: Any, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
-    return on_full_rows(model.cls.predictions, at_positions(states, batch["positions"])).float()
+def _masked_scores(model: Any, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+    """Logits (k, vocabulary) at the masked positions, in the precision that the model computes in."""
+    return on_full_rows(model.cls.predictions, at_positions(states, batch["positions"]))
 
 
 def _masked_loss(scores: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
-    return masked_mean(functional.cross_entropy(scores, batch["labels"], reduction="none"))
+    return masked_mean(cross_entropies(scores, batch["labels"]))

@@ -41,6 +41,12 @@ class Objective(nn.Module):
         """
         return {}
 
+    def tables(self) -> list[nn.Embedding]:
+        """Embeddings that are looked up for a batch's input_ids and for nothing else: their gradients are then made of
+        the rows that occur alone.
+        """
+        return []
+
     def follow(self, device: torch.device) -> None:
         """Called with the device that training is on, and with the one it came from at the end: for what is not part of
         the objective, such as a teacher.

@@ -63,6 +63,49 @@ class RowSubset(nn.Module):
         self._touched = places
 
 
+class _Rows(nn.Module):
+    """Some rows of an embedding, found by the ids of all."""
+
+    def __init__(self, table: nn.Embedding, places: Tensor) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(table.weight.detach()[places], requires_grad=table.weight.requires_grad)
+        self._numbers = torch.zeros(table.num_embeddings, dtype=torch.int64)
+        self._numbers[places] = torch.arange(len(places))
+        padding = (places == table.padding_idx).nonzero().flatten().tolist() if table.padding_idx is not None else []
+        self._padding = padding[0] if padding else None
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return functional.embedding(self._numbers[input_ids], self.rows, padding_idx=self._padding)
+
+
+def homes_of(table: nn.Embedding, module: nn.Module) -> list[tuple[nn.Module, str]]:
+    """The modules inside `module` that `table` is a child of, and its name there."""
+    return [(part, name) for part in module.modules() for name, child in part.named_children() if child is table]
+
+
+@contextlib.contextmanager
+def few_rows(
+    table: nn.Embedding, homes: Sequence[tuple[nn.Module, str]], input_ids: Sequence[Tensor]
+) -> Iterator[None]:
+    """Within the block the rows of these ids stand in the place of `table`, a child of `homes` by these names.
+
+    Afterwards their gradient is added to that of the table, which may be tied to something else.
+    """
+    places = torch.cat([ids.flatten() for ids in input_ids]).unique()
+    few = _Rows(table, places)
+    for part, name in homes:
+        part._modules[name] = few
+    try:
+        yield
+    finally:
+        for part, name in homes:
+            part._modules[name] = table
+    if few.rows.grad is not None:
+        if table.weight.grad is None:
+            table.weight.grad = torch.zeros_like(table.weight)
+        table.weight.grad.index_add_(0, places, few.rows.grad)
+
+
 @contextlib.contextmanager
 def only_rows(model: PreTrainedModel, ids: Tensor) -> Iterator[None]:
     """Within the block `model` has only the embedding rows `ids`; afterwards all again, these as trained."""

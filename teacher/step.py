@@ -28,6 +28,7 @@ from teacher.dropout import drawing
 from teacher.lanes import LANES
 from teacher.parts import Part, cut, own_parts
 from teacher.ranks import summed
+from teacher.shared_casts import cast_once
 from teacher.standins import StandIns
 
 Item = TypeVar("Item")
@@ -63,6 +64,7 @@ class Stepper:
         precision: "fp32" or "bf16".
         seed: of dropout.
         label: of the stage, for messages.
+        tables: embeddings of the model that are looked up for input_ids alone.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Stepper:
         precision: str,
         seed: int,
         label: str,
+        tables: Sequence[nn.Embedding] = (),
     ) -> None:
         self._accelerator, self._model, self._batches = accelerator, model, batches
         self._weights, self._shares, self._counts = weights, shares, counts
@@ -85,16 +88,20 @@ class Stepper:
         self._lanes = lanes_for(accelerator, batches.batch_size)
         self._threads = torch.get_num_threads()
         self._pool = concurrent.futures.ThreadPoolExecutor(self._lanes, initializer=self._start_lane)
+        self._casts = contextlib.ExitStack()
+        if self._bf16 and accelerator.device.type == "cpu":
+            self._casts.enter_context(cast_once(model))
         # Several processes meet in the parameters' own gradients.
         alone = self._processes == 1 and accelerator.device.type == "cpu"
-        self._stand_ins = StandIns(model, bf16=self._bf16) if alone else None
+        self._stand_ins = StandIns(model, bf16=self._bf16, tables=tables) if alone else None
         covered = set() if self._stand_ins is None else set(self._stand_ins.parameters)
         # What the lanes add gradients to themselves, in an order that is not fixed.
         self._loose = [parameter for parameter in model.parameters() if parameter not in covered]
 
     def close(self) -> None:
-        """End the lanes, and give the caller its threads back."""
+        """End the lanes, and give the caller its model and its threads back."""
         self._pool.shutdown()
+        self._casts.close()
         torch.set_num_threads(self._threads)
 
     def step(self, batches: Sequence[np.ndarray], step: int) -> dict[str, float]:

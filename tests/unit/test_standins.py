@@ -72,20 +72,64 @@ def test_halves_of_a_batch_share_the_rows_of_both() -> None:
         assert torch.equal(found, model.rows(half["input_ids"]))
 
 
-def test_in_the_block_layers_are_bf16_and_what_is_tied_elsewhere_is_not() -> None:
+class Tied(nn.Module):
+    """A decoder tied to the embeddings, as in masked language models."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.layer, self.decoder = nn.Embedding(40, 8, padding_idx=0), nn.Linear(8, 8), nn.Linear(8, 40)
+        self.decoder.weight = self.table.weight
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.decoder(torch.tanh(self.layer(self.table(input_ids)))).float().square().mean()
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("looked_up", [False, True])
+def test_a_tied_weight_gets_the_gradients_of_both_its_places(bf16: bool, looked_up: bool) -> None:
+    plain, light = Tied(), Tied()
+    stand_ins = StandIns(light, bf16=bf16, tables=[light.table] if looked_up else [])
+    assert any(entry is light.table.weight for entry in stand_ins.parameters) == (bf16 and looked_up)
+    for batches in ([[[3, 3, 9], [7, 0, 0]]], [[[39, 4]], [[4, 5]]], [[[5, 6]]]):
+        for model in (plain, light):
+            model.zero_grad(set_to_none=True)
+        for ids in map(torch.tensor, batches):
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                plain(ids).backward()
+                with stand_ins.placed([{"input_ids": ids}]):
+                    light(ids).backward()
+        wanted, found = _gradients(plain), _gradients(light)
+        assert wanted.keys() == found.keys()
+        for name, gradient in wanted.items():
+            torch.testing.assert_close(found[name], gradient, rtol=0, atol=1e-6)
+    assert light.decoder.weight is light.table.weight
+
+
+def test_rows_alone_are_a_table_in_the_block() -> None:
+    model = Tied()
+    halves = [{"input_ids": torch.tensor([[3, 4, 0]])}, {"input_ids": torch.tensor([[20, 20]])}]
+    table, wanted = model.table, [model.table(half["input_ids"]) for half in halves]
+    with StandIns(model, bf16=True, tables=[table]).placed(halves):
+        assert model.table is not table
+        assert [parameter.shape for parameter in model.table.parameters()] == [(4, 8)]
+        for half, states in zip(halves, wanted, strict=True):
+            assert torch.equal(model.table(half["input_ids"]), states)
+    assert model.table is table
+
+
+def test_in_the_block_linear_layers_are_bf16_and_other_parameters_are_not() -> None:
     model = nn.ModuleDict({"table": nn.Embedding(5, 4), "decoder": nn.Linear(4, 5), "layer": nn.Linear(4, 4)})
     model["decoder"].weight = model["table"].weight
     before = dict(model.named_parameters())
     stand_ins = StandIns(model, bf16=True)
     with stand_ins.placed([]):
         kinds = {name: parameter.dtype for name, parameter in model.named_parameters()}
-    assert {name for name, kind in kinds.items() if kind == torch.bfloat16} == {
-        "decoder.bias",
-        "layer.weight",
-        "layer.bias",
-    }
+    linear = {"decoder.weight", "decoder.bias", "layer.weight", "layer.bias"}
+    assert {name for name, kind in kinds.items() if kind == torch.bfloat16} == linear
     assert all(found is before[name] for name, found in model.named_parameters())
-    assert set(stand_ins.parameters) == {before[name] for name, kind in kinds.items() if kind == torch.bfloat16}
+    # What the table has too is not stood in for there.
+    assert set(stand_ins.parameters) == {before[name] for name in linear - {"decoder.weight"}}
 
 
 def test_after_a_failure_the_parameters_are_back() -> None:

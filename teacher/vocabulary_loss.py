@@ -1,0 +1,56 @@
+"""Cross-entropy over a vocabulary, a few rows at a time.
+
+Logits of some hundred positions over thousands of pieces are megabytes in fp32, and the plain way writes them, their
+log-softmax and its gradient to memory one after another. Here a block of rows passes through all of that while it is
+in the cache, and what is kept and handed back has the precision of the logits.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+BLOCK = 2**18
+"""Logits of a block: 1 MB of fp32."""
+
+
+def cross_entropies(scores: Tensor, labels: Tensor) -> Tensor:
+    """-log softmax(scores)[label] of every row, (n,) in fp32, for scores (n, classes) in any precision.
+
+    All sums are in fp32, as if the scores were; their gradient is rounded once to their own precision.
+    """
+    if scores.device.type != "cpu":
+        return functional.cross_entropy(scores.float(), labels, reduction="none")
+    losses: Tensor = _CrossEntropies.apply(scores, labels)
+    return losses
+
+
+class _CrossEntropies(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, labels: Tensor) -> Tensor:
+        normalisers = torch.empty(len(scores))
+        for rows, block in _blocks(scores):
+            torch.logsumexp(block, dim=-1, out=normalisers[rows])
+        ctx.save_for_backward(scores, labels, normalisers)
+        return normalisers - scores.gather(1, labels[:, None]).squeeze(1).float()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """(softmax(scores) - one-hot labels) x the gradient of the row's loss."""
+        scores, labels, normalisers = ctx.saved_tensors
+        result = torch.empty_like(scores)
+        for rows, block in _blocks(scores):
+            shares = (block - normalisers[rows, None]).exp_()
+            shares[torch.arange(len(shares)), labels[rows]] -= 1.0
+            result[rows] = shares.mul_(gradients[0][rows, None])
+        return result, None
+
+
+def _blocks(scores: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Rows and their scores in fp32."""
+    size = max(1, BLOCK // scores.shape[1])
+    for start in range(0, len(scores), size):
+        rows = slice(start, start + size)
+        yield rows, scores[rows].float()
