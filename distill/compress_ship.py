@@ -15,7 +15,7 @@ from students.export import export_onnx
 from students.onnx_folder import read_info
 from students.quantize import Quantised, quantise
 from students.runtime import OnnxModel
-from teacher.prepare import Prepared, prepare_split
+from teacher.prepare import Prepared, prepare_split, say_reading
 from teacher.sources import load_for_task
 from teacher.tasks.base import Task
 
@@ -32,6 +32,7 @@ class Exporting:
 
     def __call__(self, artifact: Artifact, folder: Path) -> Artifact:
         loaded = load_for_task(str(artifact.folder), self.task, seed=0)
+        say_reading(loaded.model, self.task)
         exported = export_onnx(
             loaded.model,
             loaded.tokenizer,

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from common.heads import SEQUENCE
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.data import Example, TaskData
+from teacher.windows import LONG, STRIDE
 
 CHOICES = "choices"
 """The entry of a batch that says which choices of each example are there, (batch, choices) bool."""
@@ -148,6 +149,11 @@ class Task(ABC):
     def weights(self, encoded: Encoded) -> np.ndarray | None:
         """(rows,) how many entries of each row the hard and soft losses are means over; None: one each."""
         return None
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Entries of a model's configuration that say how it reads what is too long for it."""
+        return {LONG: None if self.data.long == "truncate" else self.data.long, STRIDE: self.data.stride}
 
     def encode(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Encoded:
         """Tokenise; longer texts are cut to `max_length` pieces, the longer side of a pair first, and counted."""
