@@ -51,7 +51,7 @@ def main(config: CompressConfig) -> None:
     check_place(config.reports)
     data = as_trained(config.data.load(), config.model)
     task = task_for(data)
-    refuse_kinds(data.kind)
+    refuse_kinds(data.kind, config.compress)
     model = checked_model(config.model, task, "--model")
     teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
     key = _key(config, data, (model, teacher), precision)

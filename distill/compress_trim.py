@@ -75,5 +75,4 @@ class Trimming:
         return f"pieces a word on the {name} split: {values[0]:.4f}, then {values[1]:.4f}"
 
     def _texts(self, split: str) -> list[str]:
-        examples = self.task.data.splits[split]
-        return [text for example in examples for text in (example.text, example.pair) if text]
+        return [text for example in self.task.data.splits[split] for text in self.task.texts(example)]

@@ -150,10 +150,19 @@ class Task(ABC):
         """(rows,) how many entries of each row the hard and soft losses are means over; None: one each."""
         return None
 
+    def texts(self, example: Example) -> tuple[str, ...]:
+        """All that a model reads of an example."""
+        return tuple(text for text in (example.text, example.pair) if text)
+
     @property
     def reading(self) -> dict[str, Any]:
         """Entries of a model's configuration that say how it reads what is too long for it."""
         return {LONG: None if self.data.long == "truncate" else self.data.long, STRIDE: self.data.stride}
+
+    @property
+    def pairs(self) -> bool:
+        """Whether a model reads two texts at once."""
+        return any(example.pair is not None for example in self.data.splits["train"])
 
     def encode(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Encoded:
         """Tokenise; longer texts are cut to `max_length` pieces, the longer side of a pair first, and counted."""
