@@ -12,6 +12,7 @@ from common.errors import UserError
 from common.files import sole_use
 from common.progress import say
 from common.provenance import plain, provenance
+from distill.as_trained import as_trained
 from distill.cards import task_card
 from distill.compress_chain import Artifact
 from distill.compress_config import CompressConfig
@@ -48,9 +49,9 @@ def main(config: CompressConfig) -> None:
     started = time.monotonic()
     precision = resolve_precision(config.precision)
     check_place(config.reports)
-    data = config.data.load()
+    data = as_trained(config.data.load(), config.model)
     task = task_for(data)
-    refuse_kinds(data.kind)
+    refuse_kinds(data.kind, config.compress)
     model = checked_model(config.model, task, "--model")
     teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
     key = _key(config, data, (model, teacher), precision)
@@ -128,7 +129,8 @@ def _key(config: CompressConfig, data: TaskData, folders: Sequence[Path], precis
     weights = [weights_digest(str(folder)) for folder in folders]
     source = config.compress.general_text
     text = () if source is None else (load_corpus(source).fingerprint(),)
-    return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed, *text)
+    reading = () if (data.long, data.stride) == ("truncate", None) else (data.long, data.stride)
+    return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed, *text, *reading)
 
 
 def _evaluated(shipment: Shipment, work: Work) -> Prepared:

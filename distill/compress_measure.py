@@ -6,17 +6,15 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from common.progress import say
 from distill.compress_chain import Artifact, Made
 from distill.measure import time_calls
-from distill.runtimes import RUNTIMES, Bound, Counts, Runtime, random_inputs
+from distill.runtimes import RUNTIMES, Bound, Counts, Runtime, random_inputs, runtime_predictions
 from reports.record import CompressionRow, Latency
 from reports.statistics import retained
-from teacher.batches import sorted_batches
-from teacher.prepare import in_order, prepare_split
-from teacher.tasks.base import Encoded, Task
+from teacher.prepare import prepare_split
+from teacher.tasks.base import Task
 
 CELLS = ((1, 16), (1, 128), (32, 128))
 """Batch and length of the latency columns, on one thread."""
@@ -78,8 +76,8 @@ def _quality(
     entry: Entry, runtime: Runtime, counts: Counts, task: Task, max_length: int, before: Sequence[Measured]
 ) -> Measured:
     encoded = prepare_split(task, runtime.tokenizer, "evaluate", min(max_length, runtime.positions))
-    logits = runtime_logits(runtime, task, encoded, label=f"{entry.step}, {runtime.name} {runtime.precision}")
-    predictions = task.decode(logits, encoded)
+    label = f"{entry.step}, {runtime.name} {runtime.precision}"
+    predictions = runtime_predictions(runtime, task, encoded, label=label)
     value = task.metrics(predictions, encoded.references)[task.data.metric]
     shown = entry.artifact.kind != "torch" or entry.precision == "fp32"
     row = CompressionRow(
@@ -96,17 +94,6 @@ def _quality(
         notes=entry.artifact.notes,
     )
     return Measured(row=row, predictions=predictions, references=encoded.references, counts=counts, shown=shown)
-
-
-def runtime_logits(runtime: Runtime, task: Task, encoded: Encoded, *, label: str | None = None) -> np.ndarray:
-    """(n, outputs) of a split in its order; with a `label` progress is shown."""
-    compute = partial(_batch_logits, runtime, task, encoded)
-    return in_order(compute, sorted_batches(encoded.lengths, 64), device=torch.device("cpu"), label=label)
-
-
-def _batch_logits(runtime: Runtime, task: Task, encoded: Encoded, indices: np.ndarray) -> np.ndarray:
-    pad = int(runtime.tokenizer.pad_token_id)
-    return runtime.bind(task.collate(encoded, list(indices), pad))()
 
 
 def folder_bytes(folder: Path) -> int:

@@ -135,10 +135,10 @@ class CompressOptions:
         return [early] * (self.prune_steps - 1) + [self.recovery_epochs / 2]
 
 
-def refuse_kinds(kind: str) -> None:
-    """Raise UserError for kinds of task whose models no step of a chain answers yet."""
-    if TASKS[kind].head_kind != SEQUENCE:
+def refuse_kinds(kind: str, options: CompressOptions) -> None:
+    """Raise UserError for kinds of task whose models a step that is asked for cannot make smaller."""
+    if options.prune is not None and TASKS[kind].head_kind != SEQUENCE:
         raise UserError(
-            f"models of tasks of the kind {kind!r} are not pruned, trimmed, quantised or exported here: leave --prune, "
-            "--trim-vocabulary, --int8 and --onnx out"
+            f"models of tasks of the kind {kind!r} are not pruned here: leave --prune out; --trim-vocabulary, --onnx "
+            "and --int8 are for them too"
         )

@@ -4,18 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from common.artifact import CardText
 from common.families import max_length as positions
 from common.progress import say
 from common.words import counted
 from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
-from distill.onnx_runtime import onnx_tokenizer
+from distill.onnx_runtime import binder, onnx_tokenizer
+from distill.runtimes import split_logits
 from students.export import export_onnx
 from students.onnx_folder import read_info
 from students.quantize import Quantised, quantise
 from students.runtime import OnnxModel
-from teacher.prepare import Prepared, prepare_split
+from teacher.prepare import Prepared, prepare_split, say_reading
 from teacher.sources import load_for_task
 from teacher.tasks.base import Task
 
@@ -32,12 +35,13 @@ class Exporting:
 
     def __call__(self, artifact: Artifact, folder: Path) -> Artifact:
         loaded = load_for_task(str(artifact.folder), self.task, seed=0)
+        say_reading(loaded.model, self.task)
         exported = export_onnx(
             loaded.model,
             loaded.tokenizer,
             folder / "model",
             max_length=min(self.max_length, positions(loaded.model.config)),
-            pairs=self.task.data.paired,
+            pairs=self.task.pairs,
             card=_card(self.task, "ONNX", "Exported for ONNX Runtime."),
             replace=True,
         )
@@ -61,6 +65,7 @@ class Quantising:
         splits = {name: prepare_split(self.task, tokenizer, name, longest) for name in names}
         prepared = Prepared(task=self.task, tokenizer=tokenizer, splits=splits, max_length=longest)
         batches = prepared.sample(CALIBRATION) if "train" in splits else []
+        tuned = bool(self.task.settings)
         found = quantise(
             artifact.folder,
             folder / "model",
@@ -69,6 +74,7 @@ class Quantising:
             calibration=[{name: tensor.numpy() for name, tensor in batch.items()} for batch in batches],
             score=_score(prepared) if self.scored else None,
             max_drop=self.options.max_drop if self.scored else None,
+            settings=(lambda model: self.task.tune(_logits(model, prepared), splits["select"])) if tuned else None,
             card=_card(self.task, "int8 ONNX", "In 8-bit integers for ONNX Runtime."),
             overwrite=True,
         )
@@ -79,15 +85,22 @@ class Quantising:
 
 
 def _score(prepared: Prepared) -> Callable[[OnnxModel], float]:
-    """The selection metric, higher better."""
-    encoded = prepared.splits["select"]
+    """The selection metric, higher better; outputs are read as is best for the model that gave them."""
+    task = prepared.task
 
     def score(model: OnnxModel) -> float:
-        logits = model.text_logits(encoded.input_ids, encoded.token_types, padding=prepared.pad)
-        value = prepared.metrics(logits, "select")[prepared.task.data.metric]
-        return value if prepared.task.higher_is_better else -value
+        logits = _logits(model, prepared)
+        if task.settings:
+            logits = task.tuned(logits, task.tune(logits, prepared.splits["select"]))
+        value = prepared.metrics(logits, "select")[task.data.metric]
+        return value if task.higher_is_better else -value
 
     return score
+
+
+def _logits(model: OnnxModel, prepared: Prepared) -> np.ndarray:
+    """Of the selection split, as they come."""
+    return split_logits(binder(model), prepared.task, prepared.splits["select"], pad=prepared.pad)
 
 
 def _notes(found: Quantised) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
 from distill.text import documents_for
 from students.vocabulary import pieces_per_word, trim_vocabulary
+from teacher.prepare import say_reading
 from teacher.sources import load_for_task
 from teacher.tasks.base import Task
 
@@ -47,6 +48,7 @@ class Trimming:
         )
         for note in notes:
             say(f"  {note}")
+        say_reading(trimmed.model, self.task)
         name = self.task.data.name
         save(
             trimmed.model,
@@ -73,5 +75,4 @@ class Trimming:
         return f"pieces a word on the {name} split: {values[0]:.4f}, then {values[1]:.4f}"
 
     def _texts(self, split: str) -> list[str]:
-        examples = self.task.data.splits[split]
-        return [text for example in examples for text in (example.text, example.pair) if text]
+        return [text for example in self.task.data.splits[split] for text in self.task.texts(example)]

@@ -122,8 +122,7 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
     Raises:
         UserError: the first of them.
     """
-    if config.compress.anything:
-        refuse_kinds(kind)
+    refuse_kinds(kind, config.compress)
     losses = {name for stage in stages for name in stage.losses}
     warm = {
         "--temperature": config.changes.temperature,

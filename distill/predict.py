@@ -27,6 +27,7 @@ from distill.predict_texts import Reading, Text
 from distill.predictor import Predictor, chunks
 from teacher.decoding import Oddities
 from teacher.local import nearest_files
+from teacher.windows import LONG, STRIDE
 
 CHUNK = 1024
 """Texts that are held at a time, and sorted by length."""
@@ -131,7 +132,14 @@ def predict(config: PredictConfig) -> None:
     head = head_for(model.config, config.answering, str(config.model))
     second = "--pair" if config.pair else "--pair-column" if config.reading.pair_column else None
     refuse_meaningless(head, config.answering, where=str(config.model), second=second, choices=bool(config.choices))
-    predictor = Predictor(model, max_length=running.max_length, batch_size=running.batch_size, rows=head.rows)
+    predictor = Predictor(
+        model,
+        max_length=running.max_length,
+        batch_size=running.batch_size,
+        rows=head.rows,
+        long=model.config.get(LONG),
+        stride=model.config.get(STRIDE),
+    )
     with open_output(config.out, head) as write:
 
         def answer(texts: list[Text]) -> None:

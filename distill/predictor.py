@@ -7,6 +7,7 @@ from tokenizers import Encoding
 
 from common.errors import UserError
 from distill.predict_answers import Outputs
+from distill.predict_long import Encode, single_texts
 from distill.predict_models import Model
 from distill.predict_texts import Text
 from teacher.windows import default_stride
@@ -18,14 +19,23 @@ BATCH_PIECES = 4096
 class Predictor:
     """A model with its tokenizer set up; counts the texts that it cut."""
 
-    def __init__(self, model: Model, *, max_length: int | None, batch_size: int, rows: str = "texts") -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        max_length: int | None,
+        batch_size: int,
+        rows: str = "texts",
+        long: str | None = None,
+        stride: int | None = None,
+    ) -> None:
         """`max_length` is in pieces, None for the model's own; `batch_size` is in texts.
 
         `rows` is what the model reads at once, see `Head.rows`. Of windows only the pairs are cut, into as many parts
-        as it takes.
+        as it takes. `long` and `stride` are as in the model's configuration (`teacher.windows`).
 
         Raises:
-            UserError: the model takes fewer pieces.
+            UserError: the model takes fewer pieces, or long texts in a way that is not known.
         """
         if max_length is not None and max_length > model.most:
             raise UserError(f"--max-length {max_length}: this model takes {model.most} pieces at most")
@@ -33,24 +43,47 @@ class Predictor:
         self.max_length = self.most = max_length or model.max_length
         self.cut = 0
         model.tokenizer.no_padding()
+        self._stride = default_stride(self.max_length) if stride is None else stride
+        self._single: Encode | None = None
         if rows != "windows":
             model.tokenizer.enable_truncation(self.max_length, strategy="longest_first")
+            if rows == "texts" and long is not None:
+                self._single = single_texts(model.tokenizer, long, self.max_length, self._stride)
             return
         room = self.max_length - model.tokenizer.num_special_tokens_to_add(is_pair=True)
-        self._stride = min(default_stride(self.max_length), room // 3)
+        self._stride = min(self._stride, room // 3)
         self.most = room - 2 * self._stride
 
     def __call__(self, texts: Sequence[Text]) -> tuple[list[Encoding], list[Outputs]]:
-        """The pieces and the outputs of each text, in order; of several rows a text the outputs of all, stacked."""
-        if self._rows == "texts":
+        """The pieces and the outputs of each text, in order; of several rows a text the outputs of all, stacked, or
+        of a text in windows their mean.
+        """
+        if self._rows == "texts" and self._single is None:
             encodings = self._texts(texts)
             return encodings, self._outputs(encodings)
-        if self._rows == "choices":
+        if self._rows == "texts":
+            parts = self._in_windows(texts)
+        elif self._rows == "choices":
             parts = self._choices(texts)
         else:
             parts = [[encoding, *encoding.overflowing] for encoding in self._questions(texts)]
         outputs = iter(self._outputs([row for part in parts for row in part]))
-        return [part[0] for part in parts], [_joined([next(outputs) for _ in part]) for part in parts]
+        combined = _mean if self._rows == "texts" else _joined
+        return [part[0] for part in parts], [combined([next(outputs) for _ in part]) for part in parts]
+
+    def _in_windows(self, texts: Sequence[Text]) -> list[list[Encoding]]:
+        """The rows of each text, as the model was trained to read it; pairs, which it was not trained on, are cut."""
+        assert self._single is not None
+        pairs = iter(self._texts([text for text in texts if text.pair is not None]))
+        alone = iter(self._single([text.text for text in texts if text.pair is None]))
+        parts = []
+        for text in texts:
+            if text.pair is not None:
+                parts.append([next(pairs)])
+                continue
+            parts.append(next(alone))
+            self.cut += len(parts[-1]) == 1 and bool(parts[-1][0].overflowing)
+        return parts
 
     def _choices(self, texts: Sequence[Text]) -> list[list[Encoding]]:
         for text in texts:
@@ -99,6 +132,11 @@ class Predictor:
             for row, index in enumerate(indices):
                 found[index] = {name: value[row] for name, value in outputs.items()}
         return found
+
+
+def _mean(windows: Sequence[Outputs]) -> Outputs:
+    """The mean of each output over the windows of a text."""
+    return {name: np.mean([window[name] for window in windows], axis=0) for name in windows[0]}
 
 
 def _joined(windows: Sequence[Outputs]) -> Outputs:

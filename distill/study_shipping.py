@@ -12,12 +12,11 @@ import numpy as np
 
 from common.files import write_json
 from distill.compress_chain import Artifact, run_chain
-from distill.compress_measure import runtime_logits
 from distill.compress_options import CompressOptions
 from distill.compress_prune import check_share
 from distill.compress_steps import Work, steps_for
 from distill.recovery import Training
-from distill.runtimes import RUNTIMES
+from distill.runtimes import RUNTIMES, runtime_predictions
 from distill.study_costs import costs_of, random_weights, without_start
 from distill.study_space import Space, Value, samples
 from students.build import build_student
@@ -123,7 +122,7 @@ def answered(bench: "Bench", artifact: Artifact, split: str) -> tuple[Encoded, n
     task = bench.teacher.prepared.task
     runtime, _ = RUNTIMES[artifact.kind](artifact, task, "fp32")
     encoded = prepare_split(task, runtime.tokenizer, split, min(bench.shared.max_length, runtime.positions))
-    return encoded, task.decode(runtime_logits(runtime, task, encoded), encoded)
+    return encoded, runtime_predictions(runtime, task, encoded)
 
 
 def untrained(bench: "Bench", shape: StudentConfig, settings: Mapping[str, Value], folder: Path) -> Artifact:

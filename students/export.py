@@ -20,7 +20,7 @@ from common.files import new_folder, write_json, write_text
 from common.progress import say
 from students.onnx_card import onnx_card
 from students.onnx_folder import CARD, CONFIG, INFO, MODEL, TOKENIZER, OnnxInfo, folder_bytes, info_json, need
-from students.onnx_ready import Ready, head_kind, input_names, positions
+from students.onnx_ready import Ready, as_rows, head_kind, input_names, positions
 from students.runtime import OnnxModel
 
 OPSET = 20
@@ -56,7 +56,7 @@ def export_onnx(
     """Write `model` as an ONNX folder in fp32, with fused operators, any batch and any length up to `max_length`.
 
     Args:
-        model: an encoder with a head for texts, pieces or spans; it is left as it is.
+        model: an encoder with a head for texts, pieces, spans or choices; it is left as it is.
         tokenizer: one of the tokenizers library.
         folder: is made.
         max_length: pieces of a text with specials. Longer texts are truncated, and the table of positions has so many
@@ -112,9 +112,18 @@ def _write_model(model: PreTrainedModel, inputs: tuple[str, ...], folder: Path, 
         inputs=inputs,
         outputs=ready.outputs,
         labels=tuple(label_names(model.config)),
+        problem=_problem(model),
         opset=OPSET,
         fused=fused_counts(graph),
     )
+
+
+def _problem(model: PreTrainedModel) -> str | None:
+    """What a classifier's outputs are; None for other heads."""
+    if head_kind(model) != "sequence-classification":
+        return None
+    plain = "regression" if model.config.num_labels == 1 else "single_label_classification"
+    return str(model.config.problem_type or plain)
 
 
 def _trace(ready: Ready) -> Any:
@@ -212,7 +221,8 @@ def _torch_outputs(model: PreTrainedModel, info: OnnxInfo, batch: dict[str, np.n
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
-        result = model(**{name: torch.from_numpy(array).to(model.device) for name, array in batch.items()})
+        inputs = {name: torch.from_numpy(array).to(model.device) for name, array in batch.items()}
+        result = model(**as_rows(inputs, info.kind))
         return {name: result[name].float().cpu().numpy() for name in info.outputs}
     finally:
         for module, training in modes:

@@ -30,6 +30,7 @@ def frequent_pieces(
     model = settings["model"]
     mark = model.get("continuing_subword_prefix") or ""
     special = {entry["content"] for entry in settings["added_tokens"]}
+    ranked: Iterable[str]
     if text:
         # Among equals the lower id comes first.
         ranked, letters = [piece for piece, _ in piece_counts(tokenizer, text).most_common()], None

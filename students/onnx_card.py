@@ -50,8 +50,8 @@ def onnx_card(info: OnnxInfo, card: CardText | None, size: int) -> str:
 
 
 def _usage(info: OnnxInfo) -> list[str]:
-    if info.kind != "sequence-classification":
-        return []
+    if info.problem != "single_label_classification":
+        return ["", "`python -m distill.predict --model FOLDER` answers texts with it, without torch."]
     return [
         "`pip install numpy onnxruntime tokenizers` is all that this script needs:",
         "",

@@ -15,16 +15,20 @@ from typing import Any
 from common.errors import UserError
 
 MODEL, TOKENIZER, CONFIG, INFO, CARD = "model.onnx", "tokenizer.json", "config.json", "onnx.json", "README.md"
+CHOICE = "multiple-choice"
+"""Every choice with its text is a row; a text's choices are compared outside of the model."""
 KINDS = {
     "SequenceClassification": "sequence-classification",
     "TokenClassification": "token-classification",
     "QuestionAnswering": "question-answering",
+    "MultipleChoice": CHOICE,
 }
 """Ends of transformers' class names to kinds of heads."""
 OUTPUTS = {
     "sequence-classification": ("logits",),
     "token-classification": ("logits",),
     "question-answering": ("start_logits", "end_logits"),
+    CHOICE: ("logits",),
 }
 
 
@@ -41,7 +45,8 @@ class OnnxInfo:
     inputs: tuple[str, ...]
     """Names, each int64 (batch, length)."""
     outputs: tuple[str, ...]
-    """Names; float32, (batch, labels), or (batch, length, labels) and (batch, length) where each piece has a value."""
+    """Names; float32, (batch, labels), labels being 1 for a choice's score, or (batch, length, labels) and (batch,
+    length) where each piece has a value."""
     labels: tuple[str, ...]
     """Names of classes, in index order."""
     opset: int
@@ -49,6 +54,8 @@ class OnnxInfo:
     """Fused operators of ONNX Runtime and their counts."""
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     """Execution providers that it was measured with."""
+    problem: str | None = None
+    """Of a classifier of texts, transformers' problem_type: what its outputs are."""
     quantised: Mapping[str, Any] = field(default_factory=dict)
     """Of a quantised one: embedding bits, and the parts that were left in fp32."""
 

@@ -6,7 +6,7 @@ operator of ONNX Runtime and takes the padding mask as the tokenizer gives it. S
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
 from common.errors import UserError
-from students.onnx_folder import KINDS, OUTPUTS
+from students.onnx_folder import CHOICE, KINDS, OUTPUTS
 
 ATTENTION = "onnx_runtime"
 
@@ -45,6 +45,11 @@ def positions(model: PreTrainedModel) -> int:
     return int(_embeddings(model).position_embeddings.num_embeddings) - _first_position(model)
 
 
+def as_rows(inputs: Mapping[str, Tensor], kind: str) -> dict[str, Tensor]:
+    """Inputs (rows, length) as a model with this kind of head takes them: each row is the one choice of its text."""
+    return {name: array.unsqueeze(1) if kind == CHOICE else array for name, array in inputs.items()}
+
+
 class Ready(nn.Module):
     """Takes `inputs` in order and gives the outputs of its head's kind, in order, in fp32."""
 
@@ -53,7 +58,8 @@ class Ready(nn.Module):
         AttentionInterface.register(ATTENTION, _attention)
         AttentionMaskInterface.register(ATTENTION, _padding_mask)
         first, segments = _first_position(model), "token_type_ids" in inputs
-        self.inputs, self.outputs = tuple(inputs), OUTPUTS[head_kind(model)]
+        self.inputs, self.kind = tuple(inputs), head_kind(model)
+        self.outputs = OUTPUTS[self.kind]
         self.model = copy.deepcopy(model).float().cpu()
         self.model.set_attn_implementation(ATTENTION)
         base: Any = self.model.base_model
@@ -61,7 +67,7 @@ class Ready(nn.Module):
         self.eval()
 
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
-        result = self.model(**dict(zip(self.inputs, arrays, strict=True)))
+        result = self.model(**as_rows(dict(zip(self.inputs, arrays, strict=True)), self.kind))
         return tuple(result[name] for name in self.outputs)
 
 

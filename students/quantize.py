@@ -1,5 +1,6 @@
 """An exported model in 8-bit integers, with the parts left out that lose too much."""
 
+import json
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from students.sensitivity import Choice, choose_parts
 
 METHODS = ("dynamic", "static")
 EMBEDDING_BITS = (4, 8, 32)
+Settings = Callable[[OnnxModel], Mapping[str, float]]
+"""Entries of config.json that the outputs of a model are read with."""
 Score = Callable[[OnnxModel], float]
 """Quality of a model on development data; higher is better."""
 
@@ -71,6 +74,7 @@ def quantise(
     calibration: Sequence[Mapping[str, np.ndarray]] = (),
     score: Score | None = None,
     max_drop: float | None = None,
+    settings: Settings | None = None,
     reduce_range: bool | None = None,
     card: CardText | None = None,
     overwrite: bool = False,
@@ -85,6 +89,7 @@ def quantise(
         calibration: batches of input_ids, attention_mask and token_type_ids, each int64 (batch, length).
         score: quality of a model, higher is better.
         max_drop: how much of the score may be lost. The most sensitive parts stay in fp32 until it holds.
+        settings: finds how the outputs of what is written are to be read; None: as those of `source`.
         reduce_range: weights of 7 bits. None: where the processor's 8-bit products overflow.
         card: what README.md says beyond what the model knows.
         overwrite: replace a model folder that is there already.
@@ -110,7 +115,9 @@ def quantise(
         precision=f"int8 {method}",
         quantised={"embedding_bits": embedding_bits, "weight_bits": bits, "excluded": list(choice.excluded)},
     )
-    own = _write(quantised(choice.excluded), own, source, out, card)
+    model = quantised(choice.excluded)
+    entries = settings(OnnxModel.of(model, info, folder=source)) if settings else {}
+    own = _write(model, own, source, out, card, entries)
     return Quantised(
         folder=out,
         info=own,
@@ -192,7 +199,9 @@ def _choice(
     )
 
 
-def _write(model: bytes, info: OnnxInfo, source: Path, out: Path, card: CardText | None) -> OnnxInfo:
+def _write(
+    model: bytes, info: OnnxInfo, source: Path, out: Path, card: CardText | None, entries: Mapping[str, float]
+) -> OnnxInfo:
     import onnx
 
     from students.onnx_fuse import fused_counts
@@ -200,8 +209,8 @@ def _write(model: bytes, info: OnnxInfo, source: Path, out: Path, card: CardText
     info = changed(info, fused=fused_counts(onnx.load_model_from_string(model)))
     with new_folder(out) as target:
         (target / MODEL).write_bytes(model)
-        for name in (TOKENIZER, CONFIG):
-            shutil.copyfile(source / name, target / name)
+        shutil.copyfile(source / TOKENIZER, target / TOKENIZER)
+        write_json(target / CONFIG, json.loads((source / CONFIG).read_text(encoding="utf-8")) | dict(entries))
         write_json(target / INFO, info_json(info))
         write_text(target / CARD, onnx_card(info, card, len(model)))
         write_manifest(target)

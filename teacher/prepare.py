@@ -99,8 +99,20 @@ def prepare_split(task: Task, tokenizer: PreTrainedTokenizerBase, split: str, ma
     return task.encode(task.data.splits[split], tokenizer, max_length)
 
 
+def say_reading(model: PreTrainedModel, task: Task) -> None:
+    """Let the model's configuration say how texts were read that were too long; an entry that says nothing goes."""
+    for name, value in task.reading.items():
+        if value is not None:
+            setattr(model.config, name, value)
+        elif hasattr(model.config, name):
+            delattr(model.config, name)
+
+
 def tune(model: PreTrainedModel, prepared: Prepared) -> None:
-    """Give the model's configuration the entries that its outputs are read with, found on the split "select"."""
+    """Give the model's configuration the entries that its outputs are read with, found on the split "select", and those
+    that say how texts were read.
+    """
+    say_reading(model, prepared.task)
     if not prepared.task.settings:
         return
     logits = predict_logits(model, prepared, "select", tuned=False)

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     # Predictions by ONNX Runtime come here too, and need not wait for transformers.
     from transformers import PreTrainedTokenizerBase
 
+LONG, STRIDE = "long_texts", "window_stride"
+"""Entries of a model's configuration: how it reads texts that are too long for it (None: cut), and how many pieces its
+windows share (None: as many as the kind of task takes)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:

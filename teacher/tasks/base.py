@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from common.heads import SEQUENCE
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.data import Example, TaskData
+from teacher.windows import LONG, STRIDE
 
 CHOICES = "choices"
 """The entry of a batch that says which choices of each example are there, (batch, choices) bool."""
@@ -164,6 +165,20 @@ class Task(ABC):
     def weighed_labels(self, encoded: Encoded) -> np.ndarray:
         """(n,) the class of each entry that the hard loss of a task with `weighable` classes is a mean over."""
         return encoded.labels
+
+    def texts(self, example: Example) -> tuple[str, ...]:
+        """All that a model reads of an example."""
+        return tuple(text for text in (example.text, example.pair) if text)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Entries of a model's configuration that say how it reads what is too long for it."""
+        return {LONG: None if self.data.long == "truncate" else self.data.long, STRIDE: self.data.stride}
+
+    @property
+    def pairs(self) -> bool:
+        """Whether a model reads two texts at once."""
+        return self.data.paired
 
     def encode(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Encoded:
         """Tokenise; longer texts are cut to `max_length` pieces, the longer side of a pair first, and counted."""

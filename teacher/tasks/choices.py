@@ -44,6 +44,13 @@ class Choices(Task):
     def head(self) -> dict[str, Any]:
         return {"num_labels": 1, "id2label": {0: "score"}, "label2id": {"score": 0}}
 
+    def texts(self, example: Example) -> tuple[str, ...]:
+        return tuple(text for text in (example.text, *example.detail) if text)
+
+    @property
+    def pairs(self) -> bool:
+        return True
+
     def encode(
         self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int
     ) -> EncodedChoices:

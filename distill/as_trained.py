@@ -1,0 +1,42 @@
+"""A task read as a model was trained to read it: the command that makes the model smaller need not be told again."""
+
+import dataclasses
+from pathlib import Path
+
+from common.errors import UserError
+from common.progress import say
+from distill.predict_models import CONFIG, read_config
+from teacher.data import TaskData
+from teacher.sources import resolve
+from teacher.tasks import TASKS
+from teacher.tasks.texts import TextTask
+from teacher.windows import LONG, STRIDE
+
+
+def as_trained(data: TaskData, source: str) -> TaskData:
+    """The task with --long and --stride as the model in the folder `source` has them, where they were not given.
+
+    Raises:
+        UserError: they were given, and are others than the model's.
+    """
+    folder = Path(resolve(source))
+    config = read_config(folder) if (folder / CONFIG).is_file() else {}
+    long, stride = config.get(LONG) or "truncate", config.get(STRIDE)
+    plain = long == "truncate" and stride is None
+    if plain or (data.long, data.stride) == (long, stride):
+        return data
+    options = _options(long, stride)
+    if (data.long, data.stride) != ("truncate", None):
+        raise UserError(
+            f"{_options(data.long, data.stride)}: {source} was trained with {options}: leave the options out, and it "
+            "is read so"
+        )
+    if long != "truncate" and (not issubclass(TASKS[data.kind], TextTask) or data.splits["train"][0].pair is not None):
+        raise UserError(f"{source} was trained with {options} on single texts: give it a task of such texts")
+    say(f"texts are read as {source} was trained to: {options}")
+    return dataclasses.replace(data, long=long, stride=stride)
+
+
+def _options(long: str, stride: int | None) -> str:
+    given = [f"--long {long}"] if long != "truncate" else []
+    return " ".join([*given, *([] if stride is None else [f"--stride {stride}"])])

@@ -1,0 +1,86 @@
+"""Long texts are read as the model was trained to read them: by predictions, and by what makes it smaller."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from toy import toy_task
+from transformers import BertTokenizerFast, PreTrainedModel
+
+from common.artifact import CardText, save
+from common.errors import UserError
+from distill.as_trained import as_trained
+from distill.predict import PredictConfig, Running, predict
+from distill.predict_long import WAYS, single_texts
+from distill.predict_texts import Reading
+from teacher.data import Example
+from teacher.tasks.long_texts import encode_long
+
+WORDS = ["film", "plot", "good", "bad", "actor", "the", "a", "zebra", "music", "of", "ok"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_rows_are_those_of_training(tiny_tokenizer: BertTokenizerFast, data: st.DataObject) -> None:
+    long = data.draw(st.sampled_from(sorted(WAYS)))
+    length, stride = data.draw(st.integers(6, 14)), data.draw(st.integers(0, 6))
+    texts = data.draw(st.lists(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), min_size=1, max_size=4))
+    labels = np.zeros(len(texts), dtype=np.int64)
+    expected = encode_long(texts, labels, tiny_tokenizer, length, long=long, stride=stride)
+    tokenizer = Tokenizer.from_str(tiny_tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    parts = single_texts(tokenizer, long, length, stride)(texts)
+    assert [row.ids for part in parts for row in part] == [row.tolist() for row in expected.input_ids]
+    example = getattr(expected, "example", range(len(texts)))
+    assert [place for place, part in enumerate(parts) for _ in part] == list(example)
+    if long == "head+tail":
+        assert sum(bool(part[0].overflowing) for part in parts) == expected.truncated
+
+
+@pytest.fixture
+def trained(tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast) -> Path:
+    """A model of windows of 12 pieces that share 3."""
+    model = tiny_bert(problem_type="single_label_classification", initializer_range=0.3)
+    model.config.long_texts, model.config.window_stride = "windows", 3
+    save(model, tiny_tokenizer, tmp_path / "m", card=CardText(title="m", description="", task="t"), max_length=12)
+    return tmp_path / "m"
+
+
+def test_what_was_not_said_is_the_models_own(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = toy_task().data
+    read = as_trained(data, str(trained))
+    assert (read.long, read.stride) == ("windows", 3)
+    assert f"read as {trained} was trained to: --long windows --stride 3" in capsys.readouterr().out
+    assert as_trained(read, str(trained)) is read
+    with pytest.raises(UserError, match=r"--long head\+tail: .* was trained with --long windows --stride 3"):
+        as_trained(dataclasses.replace(data, long="head+tail"), str(trained))
+    pairs = dict.fromkeys(data.splits, (Example("a", "b", 0),))
+    with pytest.raises(UserError, match="on single texts"):
+        as_trained(dataclasses.replace(data, splits=pairs), str(trained))
+
+
+def test_a_model_that_says_nothing_is_read_as_was_asked(trained: Path) -> None:
+    config = json.loads((trained / "config.json").read_text(encoding="utf-8"))
+    bare = {name: value for name, value in config.items() if name not in ("long_texts", "window_stride")}
+    (trained / "config.json").write_text(json.dumps(bare), encoding="utf-8")
+    asked = dataclasses.replace(toy_task().data, long="windows", stride=2)
+    assert as_trained(asked, str(trained)) is asked
+
+
+def test_a_pair_is_cut_and_an_unknown_way_is_refused(trained: Path, tmp_path: Path) -> None:
+    rows = [{"premise": "good film", "hypothesis": "bad " * 30}, {"premise": "film", "hypothesis": "bad"}]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    out = tmp_path / "o.jsonl"
+    reading = Reading(file=tmp_path / "p.jsonl")
+    predict(PredictConfig(model=trained, reading=reading, out=out, running=Running(threads=1)))
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 2
+    config = (trained / "config.json").read_text(encoding="utf-8").replace('"windows"', '"winds"')
+    (trained / "config.json").write_text(config, encoding="utf-8")
+    with pytest.raises(UserError, match=r"way to read long texts .* 'winds'"):
+        predict(PredictConfig(model=trained, text=("good",), running=Running(threads=1)))
