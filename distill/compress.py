@@ -162,7 +162,7 @@ def _record(
         ),
         task=task_card(_evaluated(shipment, work)),
         models=cards_of(rows, work),
-        compression=(chain_of(shipment, rows),),
+        compression=(chain_of(shipment, rows, config.compress),),
     )
 
 
