@@ -26,6 +26,7 @@ from common.entries import PAIRS
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
 from common.heads import AUTO_CLASSES, head_of_config
+from common.quantised import refuse_int8
 from common.words import first_line
 
 WEIGHTS, CONFIG, CARD, MANIFEST = "model.safetensors", "config.json", "README.md", "distillery.json"
@@ -52,8 +53,9 @@ def save(
     A model folder that was saved before is replaced with `replace`; a folder with anything else in it never is.
 
     Raises:
-        UserError: the folder is taken, or cannot be written (disk full, no permission).
+        UserError: the folder is taken, or cannot be written (disk full, no permission), or the model is in int8.
     """
+    refuse_int8(model, "saved")
     check_free(folder, replace=replace)
     if pairs is not None:
         setattr(model.config, PAIRS, pairs)

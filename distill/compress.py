@@ -25,6 +25,7 @@ from distill.shipping import UNCHANGED, Shipment, cards_of, chain_of, ship
 from distill.transfer_sets import key_of, weights_digest
 from reports.build import build_reports, check_place
 from reports.record import Record
+from students.onnx_folder import INFO as ONNX_INFO
 from teacher.corpus import load_corpus
 from teacher.data import TaskData, describe
 from teacher.finetune import CLAIM, claim
@@ -95,6 +96,11 @@ def checked_model(source: str, task: Task, flag: str) -> Path:
     where = Path(resolve(source))
     if not where.is_dir():
         raise UserError(f"{flag} {source}: a model folder was expected, not the name of one on the hub")
+    if (where / ONNX_INFO).is_file():
+        raise UserError(
+            f"{flag} {source} is an ONNX folder, which is the end of a chain: give the torch folder that it was "
+            "exported from"
+        )
     if not load_for_task(source, task, seed=0).finetuned:
         raise UserError(
             f"{flag} {source} has no head that is trained for the task: fine-tune it first, with python -m "
@@ -161,7 +167,7 @@ def _record(
         ),
         task=task_card(_evaluated(shipment, work)),
         models=cards_of(rows, work),
-        compression=(chain_of(shipment, rows),),
+        compression=(chain_of(shipment, rows, config.compress),),
     )
 
 

@@ -1,6 +1,7 @@
 """A chain of steps from a model to what is shipped: each step makes one artifact out of the one before it."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class Artifact:
     """A key of distill.runtimes.RUNTIMES."""
     notes: tuple[str, ...] = ()
     """What a reader of the table should know of how it was made, in words."""
+    source: Path | None = None
+    """The torch folder that an exported one was made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,7 @@ def _remember(own: Path, made: Made) -> None:
         "folder": str(artifact.folder.relative_to(own)),
         "kind": artifact.kind,
         "notes": list(artifact.notes),
+        "source": None if artifact.source is None else os.path.relpath(artifact.source, own),
         "seconds": made.seconds,
     }
     write_json(own / DONE, value)
@@ -90,7 +94,13 @@ def _finished(own: Path, title: str) -> Made | None:
         return None
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        artifact = Artifact(folder=own / value["folder"], kind=value["kind"], notes=tuple(value["notes"]))
+        source = value.get("source")
+        artifact = Artifact(
+            folder=own / value["folder"],
+            kind=value["kind"],
+            notes=tuple(value["notes"]),
+            source=None if source is None else Path(os.path.normpath(own / source)),
+        )
         seconds = float(value["seconds"])
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}): remove {own}, and the step is done again") from error

@@ -66,8 +66,15 @@ class CompressOptions:
     max_drop: float = 0.01
     """What int8 may lose of the metric on the selection split; the most sensitive parts stay in fp32 until it holds."""
 
+    qat_epochs: float | None = None
+    """Where int8 loses more than --max-drop, train the model so many passes over the training rows in simulated 8-bit
+    integers, on the teacher's answers and its own states of before; only then do parts stay in fp32. None: no
+    training."""
+    qat_rate: float = 2e-5
+    """Peak learning rate of that training."""
+
     def __post_init__(self) -> None:
-        problems = [*self._without_int8(), *self._problems_of_trimming()]
+        problems = [*self._without_int8(), *self._problems_of_trimming(), *self._qat()]
         if self.prune is not None and not 0 < self.prune < 1:
             problems.append(f"--prune {self.prune}: expected a share above 0 and below 1, such as 0.5")
         if self.importance not in IMPORTANCE:
@@ -89,7 +96,7 @@ class CompressOptions:
 
     def _without_int8(self) -> list[str]:
         """A problem for each option of --int8 that was given without it."""
-        given = {name: getattr(self, name) for name in ("int8_method", "embedding_bits", "max_drop")}
+        given = {name: getattr(self, name) for name in ("int8_method", "embedding_bits", "max_drop", "qat_epochs")}
         return [
             f"--{name.replace('_', '-')} {value} is for --int8: give that too"
             for name, value in given.items()
@@ -111,6 +118,17 @@ class CompressOptions:
             problems.append(f"--trim-least {self.trim_least}: expected at least 1")
         if self.general_text is not None and self.keep_frequent == 0:
             problems.append("--general-text says which pieces are frequent, and --keep-frequent 0 keeps none of them")
+        return problems
+
+    def _qat(self) -> list[str]:
+        """Problems of the options of training for int8."""
+        problems = []
+        if self.qat_epochs is not None and not 0 < self.qat_epochs < math.inf:
+            problems.append(f"--qat-epochs {self.qat_epochs}: expected a number above 0, such as 1")
+        if not 0 < self.qat_rate < math.inf:
+            problems.append(f"--qat-rate {self.qat_rate}: expected a number above 0, such as 2e-5")
+        elif self.qat_epochs is None and self.qat_rate != type(self).qat_rate:
+            problems.append(f"--qat-rate {self.qat_rate} is for --qat-epochs: give that too")
         return problems
 
     @property

@@ -46,7 +46,8 @@ class Exporting:
             replace=True,
         )
         attentions = sum(count for name, count in exported.info.fused.items() if "Attention" in name)
-        return Artifact(folder=folder / "model", kind="onnx", notes=(f"{counted(attentions, 'attention')} fused",))
+        notes = (f"{counted(attentions, 'attention')} fused",)
+        return Artifact(folder=folder / "model", kind="onnx", notes=notes, source=artifact.folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,29 +60,34 @@ class Quantising:
     """Else nothing is looked at, and no part stays."""
 
     def __call__(self, artifact: Artifact, folder: Path) -> Artifact:
-        tokenizer = onnx_tokenizer(artifact.folder)
-        longest = read_info(artifact.folder).max_length
+        found = self.quantised(artifact.folder, folder / "model", max_drop=self.options.max_drop)
+        notes = notes_of(found, self.options.max_drop)
+        for note in notes:
+            say(f"  {note}")
+        return Artifact(folder=folder / "model", kind="onnx", notes=notes)
+
+    def quantised(self, source: Path, out: Path, *, max_drop: float | None, before: float | None = None) -> Quantised:
+        """Write the int8 version of the ONNX folder `source` to `out`; with students.quantize.quantise's arguments."""
+        tokenizer = onnx_tokenizer(source)
+        longest = read_info(source).max_length
         names = ("train", "select") if self.options.int8_method == "static" else ("select",)
         splits = {name: prepare_split(self.task, tokenizer, name, longest) for name in names}
         prepared = Prepared(task=self.task, tokenizer=tokenizer, splits=splits, max_length=longest)
         batches = prepared.sample(CALIBRATION) if "train" in splits else []
         tuned = bool(self.task.settings)
-        found = quantise(
-            artifact.folder,
-            folder / "model",
+        return quantise(
+            source,
+            out,
             method=self.options.int8_method,
             embedding_bits=self.options.embedding_bits,
             calibration=[{name: tensor.numpy() for name, tensor in batch.items()} for batch in batches],
             score=_score(prepared) if self.scored else None,
-            max_drop=self.options.max_drop if self.scored else None,
+            max_drop=max_drop if self.scored else None,
+            before=before,
             settings=(lambda model: self.task.tune(_logits(model, prepared), splits["select"])) if tuned else None,
             card=_card(self.task, "int8 ONNX", "In 8-bit integers for ONNX Runtime."),
             overwrite=True,
         )
-        notes = _notes(found)
-        for note in notes:
-            say(f"  {note}")
-        return Artifact(folder=folder / "model", kind="onnx", notes=notes)
 
 
 def _score(prepared: Prepared) -> Callable[[OnnxModel], float]:
@@ -103,11 +109,13 @@ def _logits(model: OnnxModel, prepared: Prepared) -> np.ndarray:
     return split_logits(binder(model), prepared.task, prepared.splits["select"], pad=prepared.pad)
 
 
-def _notes(found: Quantised) -> tuple[str, ...]:
+def notes_of(found: Quantised, max_drop: float) -> tuple[str, ...]:
+    """What a reader of the table should know of an int8 folder."""
     notes = [f"{found.weight_bits}-bit weights, {found.embedding_bits}-bit tables"]
     if found.excluded:
         notes.append(f"in fp32, since they lose too much: {', '.join(found.excluded)}")
-    if not found.within:
+    lost = found.before is not None and found.after is not None and found.before - found.after > max_drop
+    if lost:
         notes.append("the drop on the selection split is larger than --max-drop all the same")
     return tuple(notes)
 

@@ -1,5 +1,6 @@
 """The chain as data: which steps a model goes through, in which order."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +101,21 @@ def _exporting(options: CompressOptions, work: Work) -> Step | None:
 def _quantising(options: CompressOptions, work: Work) -> Step | None:
     if not options.int8:
         return None
-    from distill.compress_ship import Quantising
+    from distill.compress_ship import Exporting, Quantising
 
-    return Step(name="int8", title="int8", apply=Quantising(task=work.task, options=options, scored=work.scored))
+    quantising = Quantising(task=work.task, options=options, scored=work.scored)
+    if options.qat_epochs is None or not work.scored:
+        return Step(name="int8", title="int8", apply=quantising)
+    from distill.compress_qat import Retraining
+
+    retraining = Retraining(
+        quantising=quantising,
+        exporting=Exporting(task=work.task, max_length=work.max_length),
+        training=dataclasses.replace(work.training, learning_rate=options.qat_rate),
+        teacher_logits=work.teacher_logits,
+        epochs=options.qat_epochs,
+    )
+    return Step(name="int8", title="int8", apply=retraining)
 
 
 STEPS: Mapping[str, Callable[[CompressOptions, Work], Step | None]] = {
@@ -124,6 +137,7 @@ def steps_for(options: CompressOptions, work: Work) -> list[Step]:
 
 
 def reference_steps(options: CompressOptions, work: Work) -> list[Step]:
-    """What the reference goes through for its rows on other runtimes."""
+    """What the reference goes through for its rows on other runtimes; it is not trained."""
+    options = dataclasses.replace(options, qat_epochs=None, qat_rate=CompressOptions.qat_rate)
     found: list[Any] = [STEPS[name](options, work) for name in RUNTIME_STEPS]
     return [step for step in found if step is not None]

@@ -55,4 +55,5 @@ def _compressed(config: RunConfig, run: Path, teacher: Teacher, job: Job, *, out
         reference=Artifact(folder=reference),
         reference_name=UNCHANGED if outputs_only else "teacher",
     )
-    return chain_of(shipment, ship(shipment, config.compress, work, folder, speed=config.speed))
+    rows = ship(shipment, config.compress, work, folder, speed=config.speed)
+    return chain_of(shipment, rows, config.compress)

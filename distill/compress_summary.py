@@ -8,7 +8,7 @@ from reports.words import scaled
 
 
 def chain_table(chain: Compression, metric: str, *, higher_is_better: bool) -> str:
-    """A line a row, with ratios to the first one, and a sentence about the last."""
+    """A line a row, with ratios to the first one, and a sentence about the fastest that keeps the budget."""
     cells = [cell for cell in cells_of(chain) if cell[0] == 1]
     heading: tuple[str, ...] = (
         "step",

@@ -1,6 +1,8 @@
 """Recovery: a model that was cut learns from the model that it was cut from, and from the teacher's answers."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +62,7 @@ def recover(
     folder: Path,
     *,
     label: str,
+    within: Callable[[PreTrainedModel], AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> Outcome:
     """Train `model` in place; `folder` has history and checkpoints, and is gone on with.
 
@@ -72,6 +75,7 @@ def recover(
         training: rate, precision, seed.
         folder: of this recovery.
         label: for progress.
+        within: from the model to a block that it is trained in, as in students.fake_quantise.
     """
     encoded = prepared.splits["train"]
     stage = filled(stage, encoded.lengths)
@@ -90,6 +94,7 @@ def recover(
         only_rows(model, prepared.occurring("train", "select")),
         without_dropout(model),
         standardised_head(model, prepared.task),
+        within(model),
     ):
         return train(
             distiller,

@@ -60,9 +60,9 @@ def ship(
     return measured(entries, work.task, max_length=work.max_length, speed=speed, seconds=seconds)
 
 
-def chain_of(shipment: Shipment, rows: Sequence[Measured]) -> Compression:
+def chain_of(shipment: Shipment, rows: Sequence[Measured], options: CompressOptions) -> Compression:
     """The chain as a record holds it."""
-    return Compression(model=shipment.name, rows=tuple(entry.row for entry in rows))
+    return Compression(model=shipment.name, rows=tuple(entry.row for entry in rows), max_drop=options.max_drop)
 
 
 def cards_of(rows: Sequence[Measured], work: Work) -> tuple[ModelCard, ...]:

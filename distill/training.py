@@ -66,7 +66,7 @@ def run_job(job: Job, shared: Shared) -> None:
         job.model_folder,
         replace=True,
         max_length=prepared.max_length,
-        pairs=task.data.paired,
+        pairs=task.pairs,
         card=CardText(
             title=f"{task.data.name}: {job.student.name}",
             description=_describe(job),

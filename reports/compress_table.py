@@ -71,13 +71,34 @@ def best_baseline(chain: Compression, key: Key) -> CompressionRow | None:
     return min(rows, key=lambda row: _milliseconds(row, key), default=None)
 
 
+def pick(chain: Compression, *, higher_is_better: bool) -> CompressionRow:
+    """Of the last model's forms the fastest, by measured milliseconds at the smallest batch and length, that loses no
+    more than `max_drop` against its fp32 form in torch; where nothing was timed, the last artifact.
+    """
+    fp32 = [place for place, row in enumerate(chain.rows) if _is_torch_fp32(row) and row.role != "baseline"]
+    place = fp32[-1] if fp32 else 0
+    forms = [row for row in chain.rows[place:] if row.role == "chain"] or [chain.rows[-1]]
+    sign = 1 if higher_is_better else -1
+    good = [row for row in forms if sign * (chain.rows[place].value - row.value) <= chain.max_drop]
+    timed = [row for key in cells_of(chain)[:1] for row in good if time_of(row, key) is not None]
+    if timed:
+        return min(timed, key=lambda row: _milliseconds(row, cells_of(chain)[0]))
+    # The same folder in another precision is no artifact of its own.
+    artifacts = {(row.folder, row.runtime): row for row in reversed(good or forms)}
+    return next(iter(artifacts.values()))
+
+
+def _is_torch_fp32(row: CompressionRow) -> bool:
+    return row.runtime.startswith("torch") and row.precision == "fp32"
+
+
 def verdict(chain: Compression, *, higher_is_better: bool) -> str:
-    """One sentence about the last row: what it keeps, and how it stands to the first row and to the best baseline."""
-    first, last = chain.rows[0], chain.rows[-1]
+    """One sentence about the row of `pick`: what it keeps, and how it stands to the first row and the best baseline."""
+    first, last = chain.rows[0], pick(chain, higher_is_better=higher_is_better)
     parts = [_kept(first, last, higher_is_better=higher_is_better)]
     sizes = first.bytes_on_disk, last.bytes_on_disk
     parts.append("is " + compared(*sizes, less="smaller on disk", more="larger on disk", same="as large on disk"))
-    parts += [_faster(chain, key) for key in cells_of(chain)[:2]]
+    parts += [_faster(chain, last, key) for key in cells_of(chain)[:2]]
     return f"{last.step} ({last.runtime} {last.precision}) {', '.join(filter(None, parts))}."
 
 
@@ -90,9 +111,9 @@ def _kept(first: CompressionRow, last: CompressionRow, *, higher_is_better: bool
     return f"has {last.retained:.2f}{TIMES} {whose} error"
 
 
-def _faster(chain: Compression, key: Key) -> str:
-    """The last row's speed as a multiple of the first row's and of the best baseline's."""
-    first, last, base = chain.rows[0], chain.rows[-1], best_baseline(chain, key)
+def _faster(chain: Compression, last: CompressionRow, key: Key) -> str:
+    """The speed of a row as a multiple of the first row's and of the best baseline's."""
+    first, base = chain.rows[0], best_baseline(chain, key)
     if base is None or time_of(last, key) is None:
         return ""
     ratios = [(first, f"{first.runtime} {first.precision}")]

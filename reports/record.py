@@ -243,6 +243,8 @@ class Compression:
     model: str
     """Whose chain it is."""
     rows: tuple[CompressionRow, ...]
+    max_drop: float = 0.01
+    """What a faster form of the last model may lose of the metric against its own fp32 form in torch."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from common.errors import UserError
 from common.heads import SEQUENCE, head_of_model
 from common.output_layer import output_layer
 from common.pooled import family_type
+from common.quantised import refuse_int8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,7 @@ class Anatomy:
 def anatomy(model: PreTrainedModel) -> Anatomy:
     """The parts of a classifier of a family of NAMES; raises UserError for others."""
     names = check_prunable(model.config)
+    refuse_int8(model, "pruned")
     if head_of_model(model) != SEQUENCE:
         raise UserError(f"--prune: {type(model).__name__} cannot be pruned: only models that read whole texts can yet")
     base = model.base_model

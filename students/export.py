@@ -18,6 +18,7 @@ from common.card import CardText, label_names
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
 from common.progress import say
+from common.quantised import refuse_int8
 from students.onnx_card import onnx_card
 from students.onnx_folder import CARD, CONFIG, INFO, MODEL, TOKENIZER, OnnxInfo, folder_bytes, info_json, need
 from students.onnx_ready import Ready, as_rows, head_kind, input_names, positions
@@ -72,6 +73,7 @@ def export_onnx(
     """
     for module in ("onnx", "onnxscript", "onnxruntime"):
         need(module)
+    refuse_int8(model, "exported")
     longest = positions(model)
     if not 2 < max_length <= longest:
         raise UserError(

@@ -75,6 +75,7 @@ def quantise(
     score: Score | None = None,
     max_drop: float | None = None,
     settings: Settings | None = None,
+    before: float | None = None,
     reduce_range: bool | None = None,
     card: CardText | None = None,
     overwrite: bool = False,
@@ -90,6 +91,7 @@ def quantise(
         score: quality of a model, higher is better.
         max_drop: how much of the score may be lost. The most sensitive parts stay in fp32 until it holds.
         settings: finds how the outputs of what is written are to be read; None: as those of `source`.
+        before: the score that the drop is counted from. None: that of `source`.
         reduce_range: weights of 7 bits. None: where the processor's 8-bit products overflow.
         card: what README.md says beyond what the model knows.
         overwrite: replace a model folder that is there already.
@@ -109,7 +111,7 @@ def quantise(
     def quantised(excluded: Collection[str]) -> bytes:
         return _int8(raw, ranges=ranges, embedding_bits=embedding_bits, weight_bits=bits, exclude=frozenset(excluded))
 
-    choice = _choice(raw, info, source, quantised, score, max_drop)
+    choice = _choice(raw, info, source, quantised, score, max_drop, before)
     own = changed(
         info,
         precision=f"int8 {method}",
@@ -184,6 +186,7 @@ def _choice(
     quantised: Callable[[Collection[str]], bytes],
     score: Score | None,
     max_drop: float | None,
+    before: float | None,
 ) -> Choice:
     if score is None:
         return Choice(excluded=(), before=0.0, score=0.0, drops={}, within=True)
@@ -195,7 +198,10 @@ def _choice(
     names = list(parts(Graph(onnx.load_model_from_string(raw))))
     budget = float("inf") if max_drop is None else max_drop
     return choose_parts(
-        names, lambda excluded: score(OnnxModel.of(quantised(excluded), info, folder=source)), max_drop=budget
+        names,
+        lambda excluded: score(OnnxModel.of(quantised(excluded), info, folder=source)),
+        max_drop=budget,
+        before=before,
     )
 
 

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from common.errors import UserError, unknown_name
 from common.hardware import bf16_pays
+from common.quantised import refuse_int8
 
 
 def torch_int8(model: PreTrainedModel, *, exclude: Collection[str] = ()) -> PreTrainedModel:
@@ -23,10 +24,11 @@ def torch_int8(model: PreTrainedModel, *, exclude: Collection[str] = ()) -> PreT
         exclude: names of modules that stay in fp32 with all that is in them, as in "bert.encoder.layer.0".
 
     Raises:
-        UserError: a name in `exclude` that no module has, or a model that is not on the CPU.
+        UserError: a name in `exclude` that no module has, or a model that is not on the CPU or in int8 already.
     """
     if model.device.type != "cpu":
         raise UserError(f"int8 runs on the CPU, and the model is on {model.device}: move it with .cpu() first")
+    refuse_int8(model, "quantised again")
     names = [name for name, _ in model.named_modules()]
     for name in exclude:
         if name not in names:

@@ -13,7 +13,7 @@ class Choice:
     excluded: tuple[str, ...]
     """The parts that stay as they are, the most sensitive first."""
     before: float
-    """Score of the fp32 model."""
+    """Score of the fp32 model, which drops are counted from."""
     score: float
     """Score with all other parts quantised."""
     drops: dict[str, float]
@@ -27,23 +27,26 @@ def choose_parts(
     score: Callable[[Collection[str]], float],
     *,
     max_drop: float,
+    before: float | None = None,
 ) -> Choice:
     """Quantise everything; where that loses more than `max_drop`, leave out the most sensitive parts, one by one.
 
-    `score` is of the model with these parts excluded, higher is better. Every part is quantised alone only where
-    quantising all of them loses too much, since that takes a score a part.
+    `score` is of the model with these parts excluded, higher is better. `before` is what drops are counted from; None:
+    the score with all of them excluded. Every part is quantised alone only where quantising all of them loses too much,
+    since that takes a score a part.
     """
-    before, after = score(names), score(())
+    whole, after = score(names), score(())
+    before = whole if before is None else before
     if before - after <= max_drop:
         return Choice(excluded=(), before=before, score=after, drops={}, within=True)
     with Progress("sensitivity", total=len(names), unit="part") as bar:
         drops = {}
         for name in names:
-            drops[name] = before - score([other for other in names if other != name])
+            drops[name] = whole - score([other for other in names if other != name])
             bar.advance(note=f"{name} {drops[name]:+.4f}")
     order = sorted(names, key=lambda name: -drops[name])
     for count in range(1, len(order) + 1):
-        after = score(order[:count]) if count < len(order) else before
+        after = score(order[:count]) if count < len(order) else whole
         if before - after <= max_drop:
             break
     return Choice(

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from common.errors import UserError
 from common.families import FAMILIES
 from common.pooled import family_type
+from common.quantised import refuse_int8
 from students.frequent_pieces import frequent_pieces
 from students.kept_pieces import check_kind, kept_pieces, piece_counts
 from students.trimmed_tokenizer import trimmed_tokenizer
@@ -72,13 +73,15 @@ def trim_vocabulary(
         general: that text, as documents; none: what the vocabulary says of it.
 
     Raises:
-        UserError: a tokenizer that is not a fast one or of an unknown kind, or ids that a family does not let change.
+        UserError: a tokenizer that is not a fast one or of an unknown kind, ids that a family does not let change, or
+            a model in int8.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise UserError(
             f"a {type(tokenizer).__name__} cannot be trimmed: a tokenizer with a tokenizer.json was expected"
         )
+    refuse_int8(model, "trimmed")
     table = cast(nn.Embedding, model.get_input_embeddings())
     if len(tokenizer) > table.num_embeddings:
         raise UserError(

@@ -232,7 +232,7 @@ def _train_and_save(
         folder / "model",
         replace=True,
         max_length=prepared.max_length,
-        pairs=prepared.task.data.paired,
+        pairs=prepared.task.pairs,
         card=CardText(
             title=f"{prepared.task.data.name} teacher", description=f"Made from {origin}.", task=prepared.task.data.name
         ),

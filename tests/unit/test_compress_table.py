@@ -8,7 +8,7 @@ from unit.page_parser import Page
 
 from distill.compress_summary import chain_table
 from reports.build import build_reports
-from reports.compress_table import best_baseline, compression_table, verdict
+from reports.compress_table import best_baseline, compression_table, pick, verdict
 from reports.load import load_all
 from reports.record import Compression, CompressionRow, Latency, Record
 
@@ -89,6 +89,43 @@ def test_the_verdict_names_the_slowest_and_the_fastest_baseline() -> None:
     assert verdict(bare, higher_is_better=True).endswith("is 25.0× smaller on disk.")
     grown = replace(bare, rows=(bare.rows[-1], replace(bare.rows[0], role="chain")))
     assert verdict(grown, higher_is_better=True).endswith("is 25.0× larger on disk.")
+
+
+def named(found: Compression, **changes: object) -> str:
+    """Step, runtime and precision of what the verdict is about."""
+    row = pick(replace(found, **changes), higher_is_better=True)  # type: ignore[arg-type]
+    return f"{row.step}, {row.runtime.split()[0]} {row.precision}"
+
+
+def test_the_verdict_is_about_the_fastest_form_that_keeps_the_budget() -> None:
+    rows = (
+        row("teacher", "reference", 10.0, 100_000_000),
+        row("teacher", "baseline", 1.0, 100_000_000, precision="bf16"),
+        row("tiny", "chain", 0.1, 50_000_000, value=0.891),
+        row("pruned", "chain", 3.0, 40_000_000, value=0.882),
+        row("pruned", "chain", 5.0, 40_000_000, value=0.881, precision="bf16"),
+        row("pruned", "chain", 2.0, 40_000_000, value=0.871, precision="int8"),
+    )
+    torch_alone = Compression(model="tiny", rows=rows)
+    assert named(torch_alone) == "pruned, torch fp32", "bf16 is slower, and int8 loses more than a point"
+    assert named(torch_alone, max_drop=0.02) == "pruned, torch int8"
+    assert named(torch_alone, rows=rows[:-1]) == "pruned, torch fp32"
+    onnx = (*rows, row("int8", "chain", 0.5, 4_000_000, value=0.880, precision="int8", runtime="onnxruntime 1.32.0"))
+    assert named(torch_alone, rows=onnx) == "int8, onnxruntime int8"
+    errors = replace(torch_alone, rows=tuple(replace(entry, value=1 - entry.value) for entry in rows))
+    assert pick(errors, higher_is_better=False).precision == "fp32"
+
+
+def test_without_times_the_last_artifact_stands_for_the_chain() -> None:
+    rows = tuple(
+        replace(entry, latency=(), folder=folder)
+        for entry, folder in [
+            (row("teacher", "reference", 10.0, 100_000_000), "t"),
+            (row("pruned", "chain", 3.0, 40_000_000), "p"),
+            (row("pruned", "chain", 3.0, 40_000_000, precision="bf16"), "p"),
+        ]
+    )
+    assert named(Compression(model="tiny", rows=rows)) == "pruned, torch fp32"
 
 
 def test_the_terminal_has_a_line_a_row() -> None:

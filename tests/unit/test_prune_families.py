@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from families import tiny_classifier, tiny_config
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from toy import toy_task
 from transformers import AutoConfig, PreTrainedModel
 
 from common.architectures import register_architectures
@@ -15,8 +17,12 @@ from common.errors import UserError
 from common.families import max_length
 from common.pooled import POOLED, family_type, pooled_configuration, pooling_of
 from common.uneven import FAMILIES, Uneven, plain_class
+from distill.compress_chain import Artifact
+from distill.compress_options import CompressOptions
+from distill.compress_prune import Pruning
 from distill.flops import flops, random_batch
 from distill.measure import count_parameters
+from distill.recovery import Training
 from students.anatomy import anatomy
 from students.export import export_onnx
 from students.importance import Scores, Seen, taylor
@@ -209,7 +215,7 @@ def test_taylor_is_the_derivative_by_a_gate(kind: str) -> None:
     assert torch.allclose(scores.hidden, torch.stack(sums[2:]).sum(0), rtol=1e-3, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["roberta", "electra", "xlm-roberta mean"])
+@pytest.mark.parametrize("kind", ["electra", "xlm-roberta mean"])
 def test_uneven_models_are_exported(kind: str, tiny_tokenizer, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model = model_of(kind)
@@ -224,6 +230,26 @@ def test_uneven_models_are_exported(kind: str, tiny_tokenizer, tmp_path: Path) -
     with torch.no_grad():
         wanted = smaller(**inputs(model)).logits.numpy()
     assert OnnxModel(tmp_path / "onnx").logits(batch) == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "electra", "xlm-roberta mean"])
+def test_a_step_of_a_chain_prunes_and_recovers_from_folder_to_folder(kind: str, tiny_tokenizer, tmp_path: Path) -> None:
+    model = model_of(kind)
+    model.config.pad_token_id = 0
+    model.config.id2label, model.config.label2id = {0: "a", 1: "b", 2: "c"}, {"a": 0, "b": 1, "c": 2}
+    save(model, tiny_tokenizer, tmp_path / "m", card=CardText(title="m", description="", task="t"))
+    pruning = Pruning(
+        task=toy_task(texts=["good film", "a bad plot", "the actor is funny"]),
+        options=CompressOptions(prune=0.4, prune_steps=1, prune_parts="heads,ffn,hidden"),
+        training=Training(learning_rate=1e-3, precision="fp32", checkpoint_every=50, seed=0),
+        max_length=16,
+        teacher_logits=lambda: np.eye(3, dtype=np.float32)[np.arange(9) % 3],
+    )
+    artifact = pruning(Artifact(folder=tmp_path / "m"), tmp_path / "out")
+    smaller = load(artifact.folder)[0]
+    assert shape_of(smaller).encoder_parameters <= 0.6 * shape_of(model).encoder_parameters
+    assert family_type(smaller.config) == family_type(model.config)
+    assert "became" in artifact.notes[0]
 
 
 def test_every_uneven_type_has_a_name_of_its_own_and_leads_back_to_its_family() -> None:

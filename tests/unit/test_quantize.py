@@ -13,8 +13,9 @@ from transformers import BertTokenizerFast, PreTrainedModel
 from common.errors import UserError
 from students.calibrate import best_range
 from students.export import export_onnx
+from students.int8_grid import quantise_columns, quantise_rows
 from students.onnx_graph import Graph
-from students.onnx_int8 import parts, quantise_columns, quantise_rows
+from students.onnx_int8 import parts
 from students.quantize import quantise
 from students.runtime import OnnxModel, padded_batch
 from students.sensitivity import choose_parts
@@ -119,6 +120,10 @@ def test_the_most_sensitive_parts_are_left_out_until_the_drop_fits() -> None:
     assert choice.before == pytest.approx(0.9)
     assert choice.drops == pytest.approx(costs)
     assert choice.within
+    lower = choose_parts(list(costs), score, max_drop=0.02, before=0.5)
+    assert (lower.excluded, lower.before) == ((), 0.5), "the drop is counted from what is given"
+    above = choose_parts(list(costs), score, max_drop=0.02, before=1.0)
+    assert (len(above.excluded), above.within) == (4, False)
     calls.clear()
     assert choose_parts(list(costs), score, max_drop=0.2).excluded == ()
     assert len(calls) == 2
