@@ -20,6 +20,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 from torch import nn
 
+from common.heap import keep_freed_memory
 from common.progress import Progress
 from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints, LoopState
@@ -161,6 +162,7 @@ def train(
 
 def _prepared(objective: Objective, config: LoopConfig) -> tuple[Accelerator, nn.Module, Any]:
     """The accelerator, and the objective and its optimizer on its device."""
+    keep_freed_memory()
     # Heads and poolers that a loss does not look at get no gradient.
     unused = DistributedDataParallelKwargs(find_unused_parameters=not objective.complete)
     accelerator = Accelerator(gradient_accumulation_steps=config.accumulation, kwargs_handlers=[unused])

@@ -32,7 +32,9 @@ class _CrossEntropies(torch.autograd.Function):
     def forward(ctx: Any, scores: Tensor, labels: Tensor) -> Tensor:
         normalisers = torch.empty(len(scores))
         for rows, block in _blocks(scores):
-            torch.logsumexp(block, dim=-1, out=normalisers[rows])
+            greatest = block.amax(dim=-1, keepdim=True)
+            sums = block.sub_(greatest).exp_().sum(dim=-1)
+            normalisers[rows] = sums.log_().add_(greatest.squeeze(1))
         ctx.save_for_backward(scores, labels, normalisers)
         return normalisers - scores.gather(1, labels[:, None]).squeeze(1).float()
 
@@ -42,15 +44,16 @@ class _CrossEntropies(torch.autograd.Function):
         scores, labels, normalisers = ctx.saved_tensors
         result = torch.empty_like(scores)
         for rows, block in _blocks(scores):
-            shares = (block - normalisers[rows, None]).exp_()
-            shares[torch.arange(len(shares)), labels[rows]] -= 1.0
-            result[rows] = shares.mul_(gradients[0][rows, None])
+            block.sub_(normalisers[rows, None]).exp_()
+            block[torch.arange(len(block)), labels[rows]] -= 1.0
+            result[rows] = block.mul_(gradients[0][rows, None])
         return result, None
 
 
 def _blocks(scores: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Rows and their scores in fp32."""
+    """Rows and their scores in fp32, in memory that the next block overwrites."""
     size = max(1, BLOCK // scores.shape[1])
+    memory = torch.empty(min(size, len(scores)), scores.shape[1])
     for start in range(0, len(scores), size):
         rows = slice(start, start + size)
-        yield rows, scores[rows].float()
+        yield rows, memory[: len(scores[rows])].copy_(scores[rows])

@@ -26,6 +26,7 @@ from common.errors import UserError
 from common.files import write_json, write_text
 from common.hardware import bf16_pays, usable_cores
 from common.progress import say
+from common.provenance import git_commit
 from teacher.pretrain_options import SIZES
 
 STEPS = {"tiny": (100, 10), "mini": (60, 10), "small": (30, 5), "medium": (16, 4), "base": (8, 2), "large": (3, 1)}
@@ -61,17 +62,18 @@ class Comparison:
     """Runs what is missing of a comparison, and keeps every result.
 
     Raises:
-        UserError: --out holds a comparison with other settings.
+        UserError: --out holds a comparison of other settings, of other code or on another machine.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options, self._file = options, options.out / "pretrain_speed.json"
-        self._facts = {"settings": {name: getattr(options, name) for name in PASSED}, "machine": machine()}
+        settings = {name: getattr(options, name) for name in PASSED}
+        self._facts = {"settings": settings, "machine": machine(), "code": git_commit(HERE.parents[1])}
         self.runs: dict[str, dict[str, Any]] = {}
         if self._file.is_file():
             found = json.loads(self._file.read_text(encoding="utf-8"))
-            if {name: found[name] for name in self._facts} != self._facts:
-                raise UserError(f"{self._file} is of other settings or of another machine: choose another --out")
+            if {name: found.get(name) for name in self._facts} != self._facts:
+                raise UserError(f"{self._file} is of other settings, code or machine: choose another --out")
             self.runs = found["runs"]
         self._keep()
 
