@@ -124,7 +124,7 @@ def open_text(path: Path) -> Iterator[io.BufferedReader]:
     """
     with contextlib.ExitStack() as stack:
         with explain_reading(path):
-            raw = stack.enter_context(path.open("rb", buffering=_BUFFER))
+            raw = cast(io.BufferedReader, stack.enter_context(path.open("rb", buffering=_BUFFER)))
             refuse_utf16(path, raw.peek(2)[:2])
             packed = raw.peek(2)[:2] == GZIP_MARK
             # The gzip module reads lines in Python; a buffer over it does so in C.
