@@ -35,7 +35,7 @@ def study_page(record: StudyRecord) -> dict[str, Any]:
         "finals": finals(record),
         "trials": trials(record),
         "space": details.pairs(record.space),
-        "limits": details.pairs(record.limits),
+        "limits": details.pairs(record.limits) if record.limits else None,
         "wall": duration(record.provenance.wall_seconds),
         "memory": scaled(record.provenance.memory_bytes, "B"),
         "settings": details.pairs(record.provenance.config),
@@ -141,14 +141,16 @@ def trials(record: StudyRecord) -> Table:
     style = metric_style(record.metric)
     parts = [name for name in record.space if any(name in row.settings for row in record.trials)]
     rungs = " / ".join(percent(share) for share in record.shares)
-    headings = ("trial", "state", style.heading, f"after {rungs}", "ms", "MB", "time", *parts)
+    # All fine-tunings of a teacher cost the same.
+    costs = () if record.target == "teacher" else ("ms", "MB")
+    headings = ("trial", "state", style.heading, f"after {rungs}", *costs, "time", *parts)
     rows = tuple(
         (
             Field(text=str(row.number) + (" (chosen)" if row.number == record.chosen else ""), order=row.number),
             Field(text=row.state, under=row.reason or ("on the front" if row.on_front else "")),
             Field() if row.score is None else Field(text=style.value(row.score), order=row.score),
             Field(text=", ".join(map(style.value, row.rungs))) if row.rungs else Field(),
-            *(_number(value) for value in (row.latency_ms, row.size_mb)),
+            *(_number(value) for value in (row.latency_ms, row.size_mb)[: len(costs)]),
             Field() if row.seconds is None else Field(text=duration(row.seconds), order=row.seconds),
             *(_setting(row.settings.get(name)) for name in parts),
         )

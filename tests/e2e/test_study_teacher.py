@@ -48,7 +48,7 @@ def test_from_data_to_a_page_a_comparison_and_a_teacher(
     assert next(row for row in complete if row.number == record.chosen).score == chosen.score
     assert [row.name for row in record.finals] == ["preset", f"trial {record.chosen}"]
     assert all(set(row.by_seed) == {"1", "2"} for row in record.finals)
-    assert "fine-tuning encoder" in _page(tmp_path)
+    assert "fine-tuning encoder" in _page(tmp_path) and ">MB<" not in _page(tmp_path).split("Every trial")[1]
 
     model, _ = load(tmp_path / "runs" / f"s-trial-{record.chosen}" / "model")
     assert pooling_of(model.config) == "mean"
