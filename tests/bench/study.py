@@ -26,6 +26,7 @@ from common.progress import say
 from common.study_record import FinalRow, StudyRecord
 from distill.measure import measure_latency
 from distill.study_config import SearchOptions
+from distill.study_costs import YARDSTICK
 from students.build import build_student
 from students.presets import student_preset
 from teacher.data import BUILT_IN
@@ -46,6 +47,8 @@ def main() -> None:
     milliseconds = limit(options)
     records: dict[str, StudyRecord] = {}
     for sampler in SAMPLERS:
+        # Both studies measure by the yardstick that the limit is made of.
+        write_json(options.out / sampler / YARDSTICK, {"preset": milliseconds / options.slack})
         for name in records:
             _take_over(options.out / name / "confirmed" / "preset", options.out / sampler / "confirmed" / "preset")
         records[sampler] = studied(sampler, options.out / sampler, milliseconds, options)
