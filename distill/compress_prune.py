@@ -23,7 +23,7 @@ from students.prune import pruned
 from students.pruned_shape import EncoderShape, in_words, model_in_shape, shape_of
 from students.ranking import Kept, check_reachable, ranked
 from teacher.checkpoint import Checkpoints
-from teacher.prepare import Prepared, model_inputs, prepare
+from teacher.prepare import Prepared, model_inputs, prepare, say_reading
 from teacher.sources import Loaded, load_for_task
 from teacher.tasks.base import Task
 
@@ -146,7 +146,9 @@ class Pruning:
         name = self.task.data.name
         description = f"Pruned ({self.options.importance}): {words}."
         card = CardText(title=f"{name}: pruned", description=description, task=name)
-        save(model, loaded.tokenizer, folder, card=card, replace=True)
+        say_reading(model, self.task)
+        length = min(self.max_length, longest(loaded.model.config))
+        save(model, loaded.tokenizer, folder, card=card, max_length=length, replace=True)
 
 
 class _Stored:

@@ -54,8 +54,8 @@ def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
     monkeypatch.setattr("distill.measure.MOST_REPEATS", 4)
     monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
     pytest.importorskip("onnxruntime")
-    steps = ["--trim-vocabulary", "--prune", "0.5", "--prune-steps", "2", "--int8", "--max-drop", "0.5"]
-    options = options_for(tmp_path, reviews, fine_tuned, *steps)
+    steps = ["--trim-vocabulary", "--keep-frequent", "0", "--prune", "0.5", "--prune-steps", "2"]
+    options = options_for(tmp_path, reviews, fine_tuned, *steps, "--int8", "--max-drop", "0.5")
     assert compress(*options) == 0
     output = capsys.readouterr().out
     (chain,) = Record.load(tmp_path / "runs" / "small" / "record.json").compression

@@ -16,10 +16,18 @@ from transformers import BertTokenizerFast, PreTrainedModel
 from common.artifact import CardText, save
 from common.errors import UserError
 from distill.as_trained import as_trained
+from distill.compress_chain import Artifact
+from distill.compress_options import CompressOptions
+from distill.compress_prune import Pruning
 from distill.predict import PredictConfig, Running, predict
 from distill.predict_long import WAYS, single_texts
 from distill.predict_texts import Reading
+from distill.predict_torch import TorchModel
+from distill.recovery import Training
 from teacher.data import Example
+from teacher.prepare import predict_logits, prepare
+from teacher.sources import load_for_task
+from teacher.tasks import task_for
 from teacher.tasks.long_texts import encode_long
 
 WORDS = ["film", "plot", "good", "bad", "actor", "the", "a", "zebra", "music", "of", "ok"]
@@ -46,7 +54,8 @@ def test_rows_are_those_of_training(tiny_tokenizer: BertTokenizerFast, data: st.
 @pytest.fixture
 def trained(tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast) -> Path:
     """A model of windows of 12 pieces that share 3."""
-    model = tiny_bert(problem_type="single_label_classification", initializer_range=0.3)
+    names = {"id2label": dict(enumerate("abc")), "label2id": {"a": 0, "b": 1, "c": 2}}
+    model = tiny_bert(problem_type="single_label_classification", initializer_range=0.3, **names)
     model.config.long_texts, model.config.window_stride = "windows", 3
     save(model, tiny_tokenizer, tmp_path / "m", card=CardText(title="m", description="", task="t"), max_length=12)
     return tmp_path / "m"
@@ -71,6 +80,30 @@ def test_a_model_that_says_nothing_is_read_as_was_asked(trained: Path) -> None:
     (trained / "config.json").write_text(json.dumps(bare), encoding="utf-8")
     asked = dataclasses.replace(toy_task().data, long="windows", stride=2)
     assert as_trained(asked, str(trained)) is asked
+
+
+def test_a_pruned_model_is_read_as_it_was(trained: Path, tmp_path: Path) -> None:
+    texts = ["good film " * 9, "a bad plot", "music of zebra " * 5]
+    names = dict.fromkeys(
+        ("train", "select", "evaluate"), tuple(Example(text, None, n) for n, text in enumerate(texts))
+    )
+    task = task_for(as_trained(dataclasses.replace(toy_task().data, splits=names), str(trained)))
+    options = CompressOptions(prune=0.3, prune_steps=1, recovery=False)
+    training = Training(learning_rate=1e-3, precision="fp32", checkpoint_every=50, seed=0)
+    pruning = Pruning(
+        task=task, options=options, training=training, max_length=12, teacher_logits=lambda: np.zeros((3, 3))
+    )
+    made = pruning(Artifact(folder=trained), tmp_path / "pruned")
+    model = TorchModel(made.folder, threads=1, precision="fp32")
+    assert (model.config["long_texts"], model.config["window_stride"], model.max_length) == ("windows", 3, 12)
+    loaded = load_for_task(str(made.folder), task, seed=0)
+    prepared = prepare(task, loaded.tokenizer, 12)
+    expected = prepared.decode(predict_logits(loaded.model, prepared, "evaluate"), "evaluate")
+    (tmp_path / "t.txt").write_text("\n".join(texts), encoding="utf-8")
+    reading = Reading(file=tmp_path / "t.txt")
+    predict(PredictConfig(model=made.folder, reading=reading, out=tmp_path / "o.jsonl", running=Running(threads=1)))
+    found = [json.loads(line)["label"] for line in (tmp_path / "o.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert found == [loaded.model.config.id2label[label] for label in expected.tolist()]
 
 
 def test_a_pair_is_cut_and_an_unknown_way_is_refused(trained: Path, tmp_path: Path) -> None:
