@@ -20,6 +20,8 @@ from transformers import BertTokenizerFast, PreTrainedModel
 
 from common.artifact import save
 from common.card import CardText
+from common.command import run_command
+from distill.predict import PredictConfig, main
 
 LABELS = ("bad", "good", "odd")
 
@@ -206,16 +208,24 @@ def test_a_file_piped_to_head(exported: Path, tmp_path: Path) -> None:
 
 
 def test_a_trained_folder_by_torch(
-    tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+    tiny_bert: Callable[..., PreTrainedModel],
+    tiny_tokenizer: BertTokenizerFast,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # In this process, since another takes seconds to import torch; what the command sets in it is set back.
+    monkeypatch.setattr("common.progress._on_stderr", False)
     model = tiny_bert(id2label=dict(enumerate(LABELS)), problem_type="multi_label_classification")
     card = CardText(title="t", description="d", task="t")
     save(model, tiny_tokenizer, tmp_path / "run" / "tiny" / "seed-0" / "model", card=card, max_length=16)
     path = tmp_path / "in.txt"
     texts = ["a good film", "bad", "the plot of a very funny film is good " * 3]
     path.write_text("\n".join(texts))
-    output, error = predict("--model", tmp_path / "run", "--file", path, "--threads", 2, "--batch-size", 2)
-    found = rows_of(output)
+    options = ["--model", str(tmp_path / "run"), "--file", str(path), "--threads", "1", "--batch-size", "2"]
+    assert run_command(main, PredictConfig, arguments=options) == 0
+    output, error = capsys.readouterr()
+    found = rows_of(output.encode())
     for row, text in zip(found, texts, strict=True):
         inputs = tiny_tokenizer(text, truncation=True, max_length=16, return_tensors="pt")
         with torch.inference_mode():
