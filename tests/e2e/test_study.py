@@ -1,13 +1,12 @@
 """Studies as a user meets them: to a page and a run, killed and gone on with, several workers on one store."""
 
-import subprocess
 import time
 from pathlib import Path
 
 import optuna
 import psutil
 import pytest
-from e2e.conftest import ROOT, command, kill_when, start
+from e2e.conftest import kill_when, start
 
 from common.command import run_command
 from common.study_record import StudyRecord
@@ -100,32 +99,6 @@ def test_a_killed_worker_costs_no_trial(tmp_path: Path, options: list[str]) -> N
     assert [row.state for row in record.trials] == ["complete"] * 3 and record.retried == 1
 
 
-TAKES_TURNS = """
-import os
-import sys
-import time
-from pathlib import Path
-
-import optuna
-from distill.study_storage import OWNER, SLOT, open_storage, owner, waiting
-
-def objective(trial):
-    if SLOT not in trial.user_attrs:
-        raise ValueError
-    trial.set_user_attr(OWNER, owner())
-    trial.report(1.0, 1)
-    return trial.suggest_float("x", 0, 1)
-
-study = optuna.load_study(study_name="s", storage=open_storage(sys.argv[1], Path()))
-ready = Path(sys.argv[2])
-(ready / str(os.getpid())).touch()
-while len(os.listdir(ready)) < 2:
-    time.sleep(0.001)
-while waiting(study):
-    study.optimize(objective, n_trials=1, catch=(ValueError,))
-"""
-
-
 @pytest.mark.parametrize("kind", ["sqlite:///{}/study.db", "journal:{}/trials.log", "postgres"])
 def test_two_workers_on_one_store_without_lock_errors(
     tmp_path: Path, kind: str, request: pytest.FixtureRequest
@@ -134,10 +107,12 @@ def test_two_workers_on_one_store_without_lock_errors(
     (tmp_path / "ready").mkdir()
     study = optuna.create_study(study_name="s", storage=open_storage(place, tmp_path))
     assert top_up(study, 50) == 50
-    line = [*command()[:1], "-c", TAKES_TURNS, place, str(tmp_path / "ready")]
-    workers = [subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
-    said = [worker.communicate(timeout=100)[0].decode() for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], said
+    logs = [tmp_path / "one.log", tmp_path / "other.log"]
+    workers = [start(log, "e2e.takes_turns", place, tmp_path / "ready") for log in logs]
+    for worker in workers:
+        worker.join(100)
+    said = [log.read_text(encoding="utf-8") for log in logs]
+    assert [worker.exitcode for worker in workers] == [0, 0], said
     assert not any("locked" in text for text in said)
     assert [trial.state.name for trial in slots(study)] == ["COMPLETE"] * 50
     assert len({trial.user_attrs["owner"] for trial in slots(study)}) == 2
