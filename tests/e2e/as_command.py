@@ -1,8 +1,9 @@
-"""What a process that was forked from one with all libraries imported does to be `python -m COMMAND`."""
+"""What processes do that were forked from one with all libraries imported: be `python -m COMMAND`, or tell of it."""
 
 import os
 import runpy
 import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 
@@ -14,3 +15,8 @@ def as_command(arguments: list[str], log: Path) -> None:
         os.dup2(file, stream.fileno())
     sys.argv = list(arguments)
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+
+
+def tell_parent(to: Connection) -> None:
+    """Send the id of the process that this one was forked from."""
+    to.send(os.getppid())

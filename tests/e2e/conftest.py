@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from e2e.as_command import as_command
+from e2e.as_command import as_command, tell_parent
 from transformers import BertModel, PreTrainedModel
 
 from common.command import run_command
@@ -115,10 +116,10 @@ def _unprivileged(*command: object) -> None:
 
 
 def quick(tmp_path: Path, task: Path, teacher: Path, *more: object) -> list[str]:
-    """Options of the main command for a run of seconds: one process, nothing measured but quality."""
+    """Options of the main command for a run of seconds: one process, short stages, nothing measured but quality."""
     places = ["--task", task, "--teacher", teacher, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
     training = ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
-    return [str(option) for option in (*places, *training, "--no-speed", *more)]
+    return [str(option) for option in (*places, *training, "--no-speed", "--budget", "0.2", *more)]
 
 
 def command(*arguments: object) -> list[str]:
@@ -142,6 +143,18 @@ def start(log: Path, *arguments: object) -> BaseProcess:
     process = _FORKS.Process(target=as_command, args=(list(map(str, arguments)), log))
     process.start()
     return process
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that train side by side are forked as commands are, where another test has fresh ones."""
+    here, there = _FORKS.Pipe(duplex=False)
+    _FORKS.Process(target=tell_parent, args=(there,)).start()
+    # Workers end with their parent, which is the process that they were forked from.
+    parent = here.recv()
+    monkeypatch.setattr(multiprocessing, "get_context", lambda kind: _FORKS)
+    for module in ("distill.workers", "distill.study_workers"):
+        monkeypatch.setattr(f"{module}.os", SimpleNamespace(getpid=lambda: parent, listdir=os.listdir))
 
 
 def kill_when(path: Path, pattern: str, *arguments: object) -> None:

@@ -13,7 +13,7 @@ from distill.study_storage import open_storage, slots, waiting
 
 
 def test_two_workers_share_the_trials_of_a_study_that_is_then_made_longer(
-    postgres: str, tmp_path: Path, reviews: Path, fine_tuned: Path
+    postgres: str, tmp_path: Path, reviews: Path, fine_tuned: Path, forked_workers: None
 ) -> None:
     places = ["--task", reviews, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports", "--name", "s"]
     settings = ["--precision", "fp32", "--fix", "budget=0.5", "--rungs", "1", "--latency-length", "16"]
