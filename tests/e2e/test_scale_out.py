@@ -1,22 +1,18 @@
 """Two processes under torchrun against one process: the same weights, history and folders, also after a resume."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from e2e.conftest import start
 from e2e.two_processes import run_all
 from safetensors.torch import load_file
 
 from teacher.history import read_rows
 from teacher.masked_language import MlmNsp
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -50,19 +46,16 @@ def _commands(text: Path, reviews: Path, folder: Path) -> list[list[str]]:
     ]
 
 
-def _torchrun(commands: list[list[str]], where: Path) -> subprocess.CompletedProcess:
+def _torchrun(commands: list[list[str]], where: Path) -> str:
+    """What they say, in two fresh processes; torchrun itself is forked."""
     (where / "commands.json").write_text(json.dumps(commands), encoding="utf-8")
     place = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"]
-    script = [str(Path(__file__).with_name("two_processes.py")), str(where / "commands.json")]
-    return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *place, *script],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    script = ["-m", "tests.e2e.two_processes", where / "commands.json"]
+    process = start(where / "log", "torch.distributed.run", "--nproc-per-node", 2, *place, *script)
+    process.join(280)
+    said = (where / "log").read_text(encoding="utf-8")
+    assert process.exitcode == 0, said
+    return said
 
 
 def test_two_processes_go_on_with_a_run_of_one_and_end_with_its_weights(
@@ -74,10 +67,9 @@ def test_two_processes_go_on_with_a_run_of_one_and_end_with_its_weights(
         assert run_all(_commands(text, reviews, two)[:1]) == 130
     assert [path.name for path in (two / "model-unfinished" / "training").glob("step-*")] == ["step-6"]
     assert run_all(_commands(text, reviews, one)) == 0
-    done = _torchrun(_commands(text, reviews, two), tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "going on from" in done.stdout
-    assert done.stdout.count("pretrain tiny: 12/12 steps") == 1
+    said = _torchrun(_commands(text, reviews, two), tmp_path)
+    assert "going on from" in said
+    assert said.count("pretrain tiny: 12/12 steps") == 1
     assert read_rows(two / "model" / "history.jsonl") == read_rows(one / "model" / "history.jsonl")
     assert read_rows(two / "teacher/training/history.jsonl") == read_rows(one / "teacher/training/history.jsonl")
     for folder in ("model", "teacher/model"):
