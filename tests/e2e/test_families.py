@@ -82,7 +82,7 @@ def test_a_student_is_distilled_on_text_from_a_roberta(tmp_path: Path, reviews: 
     assert AutoModel.from_pretrained(out).config.model_type == "bert"
     _run(
         tmp_path,
-        *quick(tmp_path, reviews, teacher, "--student", "tiny", "--student-from", out, "--no-twins", "--budget", "0.2"),
+        *quick(tmp_path, reviews, teacher, "--student", "tiny", "--student-from", out, "--no-twins"),
         "--max-length",
         32,
     )
@@ -105,7 +105,7 @@ def test_students_have_a_tokenizer_of_their_own(tmp_path: Path, reviews: Path, t
     assert AutoModelForSequenceClassification.from_pretrained(where).config.vocab_size == len(tiny_tokenizer)
     # Its own folder has a vocabulary that is not the teacher's either, and all losses on hidden states.
     more = ["--student", "tiny", "--student-from", where, "--no-twins", "--recipe", "pkd,distil", "--name", "again"]
-    _run(tmp_path, *quick(tmp_path, reviews, teacher, *more, "--budget", "0.2"))
+    _run(tmp_path, *quick(tmp_path, reviews, teacher, *more))
     assert any("Students read texts in the" in note for note in Record.load(tmp_path / "runs/again/record.json").notes)
 
 
@@ -126,7 +126,7 @@ def test_losses_between_pieces_are_refused_with_two_tokenizers(
 
 def test_the_teachers_own_tokenizer_is_no_second_one(tmp_path: Path, reviews: Path) -> None:
     teacher = _encoder("roberta", tmp_path / "teacher")
-    options = ["--student", "tiny", "--student-tokenizer", teacher, "--no-twins", "--budget", "0.2"]
+    options = ["--student", "tiny", "--student-tokenizer", teacher, "--no-twins"]
     _run(tmp_path, *quick(tmp_path, reviews, teacher, *options))
     record = Record.load(tmp_path / "runs" / "reviews-tiny" / "record.json")
     assert not any("Students read" in note for note in record.notes)

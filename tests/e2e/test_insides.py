@@ -14,9 +14,8 @@ from reports.record import Record
 def test_seeds_share_what_the_teacher_looks_like_inside(
     tmp_path: Path, reviews: Path, fine_tuned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = quick(
-        tmp_path, reviews, fine_tuned, "--student", "tiny,distil", "--seeds", 2, "--no-twins", "--text", "task"
-    )
+    asked = ["--student", "tiny,distil", "--seeds", 2, "--no-twins", "--text", "task", "--budget", "1"]
+    options = quick(tmp_path, reviews, fine_tuned, *asked)
     losses = []
     for name, gigabytes in (("kept", "1"), ("anew", "0")):
         command = [*options, "--name", name, "--cache-gb", gigabytes]

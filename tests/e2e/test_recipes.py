@@ -14,9 +14,8 @@ from reports.record import Record
 
 
 def test_recipes_are_compared_on_equal_steps_in_one_report(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = quick(
-        tmp_path, reviews, encoder, "--recipe", "distilbert,pkd,minilmv2", "--student", "distil", "--gradient-norms"
-    )
+    options = ["--recipe", "distilbert,pkd,minilmv2", "--student", "distil", "--gradient-norms", "--budget", "1"]
+    options = quick(tmp_path, reviews, encoder, *options)
     assert run_command(main, RunConfig, arguments=options) == 0
     (path,) = (tmp_path / "runs").glob("*/record.json")
     assert path.parent.name == "reviews-distil-distilbert-pkd-minilmv2"
@@ -43,7 +42,7 @@ def test_recipes_are_compared_on_equal_steps_in_one_report(tmp_path: Path, revie
 
 
 def test_recipes_are_compared_in_equal_time(tmp_path: Path, reviews: Path, encoder: Path) -> None:
-    options = ["--recipe", "distilbert,pkd", "--student", "distil", "--equal", "time", "--no-twins"]
+    options = ["--recipe", "distilbert,pkd", "--student", "distil", "--equal", "time", "--no-twins", "--budget", "1"]
     assert run_command(main, RunConfig, arguments=quick(tmp_path, reviews, encoder, *options)) == 0
     record = Record.load(tmp_path / "runs" / "reviews-distil-distilbert-pkd" / "record.json")
     paces = json.loads((tmp_path / "runs" / record.name / "paces.json").read_text(encoding="utf-8"))

@@ -31,7 +31,15 @@ def _run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, reviews: Path, encoder: Path, *more: object, code: int = 0
 ) -> tuple[Record | None, str]:
     """The record and what was said; in this process, since starting another takes seconds."""
-    options = [*options_for(tmp_path, reviews, encoder)[1:], "--no-twins", "--no-speed", "--jobs", "1"]
+    options = [
+        *options_for(tmp_path, reviews, encoder)[1:],
+        "--no-twins",
+        "--no-speed",
+        "--jobs",
+        "1",
+        "--budget",
+        "0.2",
+    ]
     options += ["--name", "mine", *more]
     assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == code
     said = capsys.readouterr()
