@@ -75,6 +75,21 @@ def write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
+def read_object(path: Path, *, advice: str) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        UserError: unreadable, or something else; names the file and ends with `advice`, what to do then.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}): {advice}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is damaged (a JSON object was expected): {advice}")
+    return value
+
+
 def write_json(path: Path, value: Any) -> None:
     """`value` as indented JSON; NaN is refused, since other readers of JSON refuse it."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

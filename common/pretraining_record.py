@@ -11,6 +11,7 @@ from typing import Any
 
 from common.ablation_record import Series
 from common.errors import UserError
+from common.files import read_object
 
 FILE, HISTORY = "pretraining.json", "history.jsonl"
 
@@ -41,7 +42,7 @@ class PretrainingRecord:
         Raises:
             UserError: a file that is damaged or has less in it than a finished pretraining writes.
         """
-        facts = _object(path)
+        facts = read_object(path, advice="pretrain again, or move its folder away")
         missing = [name for name in _NEEDED if name not in facts]
         if missing:
             raise UserError(f"{path} has no {', '.join(missing)}: it is not of a finished pretraining")
@@ -59,16 +60,6 @@ class PretrainingRecord:
             held_out=_series(held_out),
             training=_series(training),
         )
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not readable: {error}") from error
-    if not isinstance(value, dict):
-        raise UserError(f"{path} is not of a pretraining: a JSON object was expected")
-    return value
 
 
 def _points(path: Path) -> Iterator[tuple[int, str, float]]:

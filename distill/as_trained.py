@@ -31,7 +31,7 @@ def as_trained(data: TaskData, source: str) -> TaskData:
             f"{_options(data.long, data.stride)}: {source} was trained with {options}: leave the options out, and it "
             "is read so"
         )
-    if long != "truncate" and (not issubclass(TASKS[data.kind], TextTask) or data.splits["train"][0].pair is not None):
+    if long != "truncate" and (not issubclass(TASKS[data.kind], TextTask) or data.paired):
         raise UserError(f"{source} was trained with {options} on single texts: give it a task of such texts")
     say(f"texts are read as {source} was trained to: {options}")
     return dataclasses.replace(data, long=long, stride=stride)

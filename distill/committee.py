@@ -12,7 +12,7 @@ from common.families import max_length as longest
 from common.progress import say
 from teacher.data import Example, TaskData
 from teacher.prepare import Prepared, predict_logits, prepare
-from teacher.sources import load_for_task, resolve, tokenizer_in
+from teacher.sources import load_for_task, resolve, same_pieces, tokenizer_in
 from teacher.tasks import task_for
 
 
@@ -123,7 +123,7 @@ def other_answers(
     """
     task = task_for(data)
     loaded = load_for_task(source, task, seed=0)
-    elsewhere = task.per_position and loaded.tokenizer.get_vocab() != tokenizer.get_vocab()
+    elsewhere = task.per_position and not same_pieces(loaded.tokenizer, tokenizer)
     if elsewhere and not task.carries:
         raise UserError(
             f"--more-teachers {source} has other pieces than --teacher, and {task.kind} are learned piece by piece: "
@@ -139,7 +139,7 @@ def other_answers(
 
 def read_otherwise(sources: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether one of these teachers has other pieces than those of `tokenizer`."""
-    return any(tokenizer_in(resolve(source)).get_vocab() != tokenizer.get_vocab() for source in sources)
+    return not all(same_pieces(tokenizer_in(resolve(source)), tokenizer) for source in sources)
 
 
 def known_to_all(logits: np.ndarray) -> np.ndarray:

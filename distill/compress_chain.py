@@ -12,6 +12,7 @@ from common.files import write_json
 from common.progress import say
 
 DONE = "step.json"
+"""What a finished step leaves beside its artifact."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.errors import UserError
+from distill.compress_chain import DONE
 
-STEP = "step.json"
-"""What a finished step of a chain leaves beside its artifact."""
-BASELINE = "reference"
-"""The folder of a chain in which the model that it is compared with goes through steps too."""
 _NUMBERED = re.compile(r"(\d+)-\w+")
 
 
@@ -21,10 +18,10 @@ def shipped(folder: Path) -> Path | None:
     Raises:
         UserError: what a step left is damaged.
     """
-    if (folder / STEP).is_file():
+    if (folder / DONE).is_file():
         return _artifact(folder)
     steps = _steps(folder)
-    return _artifact(steps[-1]) if steps and all((step / STEP).is_file() for step in steps) else None
+    return _artifact(steps[-1]) if steps and all((step / DONE).is_file() for step in steps) else None
 
 
 def without_steps(models: Sequence[Path], root: Path) -> list[Path]:
@@ -46,7 +43,7 @@ def _steps(folder: Path) -> list[Path]:
 
 
 def _artifact(step: Path) -> Path:
-    path = step / STEP
+    path = step / DONE
     try:
         return step / str(json.loads(path.read_text(encoding="utf-8"))["folder"])
     except (OSError, ValueError, KeyError, TypeError) as error:

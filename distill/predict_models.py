@@ -3,7 +3,6 @@
 torch and transformers are imported only for a model that needs them: an ONNX folder answers long before they are there.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -12,6 +11,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from common.errors import UserError
+from common.files import read_object
 from common.progress import say
 from distill.predict_chains import shipped, without_steps
 
@@ -114,11 +114,4 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: damaged.
     """
-    path = folder / CONFIG
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is damaged ({error}): save the model again") from error
-    if not isinstance(value, dict):
-        raise UserError(f"{path} is damaged (no JSON object): save the model again")
-    return value
+    return read_object(folder / CONFIG, advice="save the model again")

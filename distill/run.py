@@ -57,7 +57,7 @@ def main(config: RunConfig) -> None:
     check_place(config.reports)
     data = config.data.load()
     # What cannot be done is said before a folder is made and minutes go into a teacher.
-    reader = expected_reader(config)
+    reader = expected_reader(config, data)
     notes = check_recipes(
         config, data.kind, expected_config(config.teacher, data, config.scratch), two=reader is not None
     )

@@ -23,7 +23,7 @@ from teacher.scratch import expected_config
 
 def searched_students(config: StudyConfig, data: TaskData) -> Space:
     """The space, narrowed as the user wants; its ends and every choice are checked to be possible."""
-    options, teacher = config.searching, expected_config(config.teacher, scratch=config.scratch)
+    options, teacher = config.searching, expected_config(config.teacher, data, config.scratch)
     whole = student_space(config.student, teacher, kind=data.kind, recipe=config.recipe, start=config.start)
     space = narrowed(whole, options.fix, options.range, options.space)
     for settings in samples(space):

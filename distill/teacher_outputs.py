@@ -107,7 +107,7 @@ class _Reading:
 def _asked(table: Table, data: TaskData, text: str | None, pair: str | None) -> Asked:
     """The user's columns, which are the data file's, where this file has them too."""
     names = table.columns or [name.strip() for name in table.records[0]]
-    pairs = data.splits["train"][0].pair is not None
+    pairs = data.paired
     second = next((name for name in (pair, "pair") if name in names), None) if pairs else None
     return Asked(text=text if text in names else None, pair=second)
 
@@ -116,7 +116,7 @@ def _text_places(table: Table, data: TaskData, text: str | None, pair: str | Non
     columns = find_texts(table, _asked(table, data, text, pair))
     names = column_names(table, columns.header)
     places = [names.index(name) for name in (columns.text, columns.pair) if name is not None]
-    if (len(places) == 2) != (data.splits["train"][0].pair is not None):
+    if (len(places) == 2) != (data.paired):
         raise UserError(
             f"{table.path} has {'a second text' if len(places) == 2 else 'one text'} a row, unlike the task: choose "
             "with --text-column and --pair-column, or call the columns text and pair"

@@ -61,7 +61,7 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
             say(line)
     masked = None
     if options.augment and options.augment_mlm is None:
-        _check_words(config)
+        _check_words(config, data)
     if options.augment_mlm is not None:
         masked = load_masked_model(options.augment_mlm)
         if masked is None:
@@ -74,9 +74,9 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
     return TransferInputs(unlabeled=unlabeled, masked=masked, vectors=vectors, outputs=outputs)
 
 
-def _check_words(config: RunConfig) -> None:
+def _check_words(config: RunConfig, data: TaskData) -> None:
     """Refuse augmentation by a teacher whose vocabulary does not tell words from parts of words."""
-    tokenizer = expected_tokenizer(config.teacher)
+    tokenizer = expected_tokenizer(config.teacher, data)
     if tokenizer is not None and not has_words(tokenizer):
         raise UserError(
             f"--augment takes its words from a WordPiece vocabulary, and --teacher {config.teacher} has another: give "

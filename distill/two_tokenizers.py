@@ -19,10 +19,11 @@ from distill.config import RunConfig
 from distill.stages import Stage
 from distill.terms import TERMS
 from students.general import folder_configuration
+from teacher.data import TaskData
 from teacher.hub import offline_if_unreachable
 from teacher.prepare import Prepared, prepare_split
 from teacher.scratch import expected_tokenizer
-from teacher.sources import minilm_folder
+from teacher.sources import minilm_folder, same_pieces
 from teacher.tasks.base import Encoded
 
 
@@ -96,12 +97,12 @@ def students_reader(config: RunConfig, teacher: PreTrainedTokenizerBase | None) 
     return None
 
 
-def expected_reader(config: RunConfig) -> Reader | None:
+def expected_reader(config: RunConfig, data: TaskData) -> Reader | None:
     """`students_reader` before there is a teacher, from where it will come from."""
     options = config.distilling
     if options.student_tokenizer is None and options.student_from is None:
         return None
-    return students_reader(config, expected_tokenizer(config.teacher))
+    return students_reader(config, expected_tokenizer(config.teacher, data))
 
 
 def _check(tokenizer: PreTrainedTokenizerBase, option: str, source: str) -> None:
@@ -121,11 +122,6 @@ def reader_notes(reader: Reader | None, teacher: PreTrainedTokenizerBase, *, car
         f"{answers}"
     )
     return (note,)
-
-
-def same_pieces(first: PreTrainedTokenizerBase, second: PreTrainedTokenizerBase) -> bool:
-    """Whether every piece has the same number in both, token by token: an equal size says nothing."""
-    return first.get_vocab() == second.get_vocab()
 
 
 def reads_otherwise(folder: Path, teacher: PreTrainedTokenizerBase) -> bool:

@@ -26,7 +26,7 @@ def read_unlabeled(
     Raises:
         UserError: unreadable, pairs where the task has single texts or the other way round, nothing left.
     """
-    pairs = data.splits["train"][0].pair is not None
+    pairs = data.paired
     notes: list[str] = []
     oddities = Oddities()
     named = Asked(text=text_column, pair=pair_column)

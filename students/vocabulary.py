@@ -1,4 +1,4 @@
-"""Vocabulary trimming: a model with the pieces that its task's texts need, and letters for all others.
+"""Vocabulary trimming: a model with the pieces that its task's texts need, frequent others, and letters for the rest.
 
 Of a multilingual model the table of pieces is most of the model, and a task needs a small part of it (Abdaoui et al.
 2020, arXiv 2010.05609). Texts that were looked at are cut and answered as before, bit for bit; others too, but where a
@@ -20,7 +20,7 @@ from common.families import FAMILIES
 from common.pooled import family_type
 from common.quantised import refuse_int8
 from students.frequent_pieces import frequent_pieces
-from students.kept_pieces import check_kind, kept_pieces, piece_counts
+from students.kept_pieces import check_kind, encoded, kept_pieces, piece_counts
 from students.trimmed_tokenizer import trimmed_tokenizer
 
 ID_NAMES = (
@@ -114,10 +114,7 @@ def trim_vocabulary(
 
 def pieces_per_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> float:
     """Pieces of the texts over their words, which are runs of characters between spaces; 0 without any word."""
-    backend = tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    pieces = sum(len(entry.ids) for entry in backend.encode_batch_fast(list(texts), add_special_tokens=False))
+    pieces = sum(len(ids) for _, ids in encoded(tokenizer.backend_tokenizer, texts))
     return pieces / max(1, sum(len(text.split()) for text in texts))
 
 

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from common.ablation_record import Pretraining, Row, Series, Study
+from common.ablation_record import Pretraining, Row, Study
 from common.bootstrap import mean_and_spread
+from common.pretraining_record import FILE as PRETRAINING
+from common.pretraining_record import PretrainingRecord
 from teacher.ablation_answers import Answers
 from teacher.ablation_studies import Plan, Variant
 from teacher.difference import difference
-from teacher.history import read_rows
 from teacher.pretrain_folder import read_summary
 from teacher.tasks.base import Task
-
-_CURVE = "held-out "
-"""What the names of held-out figures begin with in a history."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,22 +85,9 @@ def _pretraining(first: Path, summaries: Sequence[Mapping[str, Any]]) -> Pretrai
         parameters=summaries[0]["parameters"],
         unigram_loss=unigram,
         held_out=_means([summary["held_out"] for summary in summaries]),
-        curves=_curves(first),
+        curves=PretrainingRecord.load(first / PRETRAINING).held_out,
     )
 
 
 def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([values[name] for values in found])) for name in found[0]}
-
-
-def _curves(encoder: Path) -> tuple[Series, ...]:
-    """The held-out curves in the history of a pretraining."""
-    points: dict[str, list[tuple[int, float]]] = {}
-    for row in read_rows(encoder / "history.jsonl"):
-        for name, value in row.values.items():
-            if name.startswith(_CURVE):
-                points.setdefault(name.removeprefix(_CURVE).replace(" ", "_"), []).append((row.step, value))
-    return tuple(
-        Series(name=name, steps=tuple(step for step, _ in line), values=tuple(value for _, value in line))
-        for name, line in points.items()
-    )

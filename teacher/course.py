@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from common.pretraining_record import HELD_OUT
 from teacher.batches import Batches
 from teacher.checkpoint import Checkpoints
 from teacher.collapse import CollapseWatch
@@ -114,7 +115,7 @@ def _noted(objective: Objective, figures: Mapping[str, float]) -> dict[str, floa
     """The figures under the names of the history, and the weighted loss, negated, to select by."""
     loss = sum(weight * figures.get(f"{name}_loss", 0.0) for name, weight in objective.weights.items())
     curves = {name: value for name, value in figures.items() if name.endswith(("_loss", "_accuracy"))}
-    return {SELECTION: -loss} | {f"held-out {name.replace('_', ' ')}": value for name, value in curves.items()}
+    return {SELECTION: -loss} | {f"{HELD_OUT}{name.replace('_', ' ')}": value for name, value in curves.items()}
 
 
 def best_of(objective: Trained, outcome: Outcome, work: Work) -> Trained | None:

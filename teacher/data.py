@@ -136,7 +136,7 @@ def _settle_kind(raw: RawTask, kind: str) -> None:
 
 def describe(task: TaskData) -> list[str]:
     """A few lines for people: what the task is, its rows, its largest class, and what loading did."""
-    pairs = "pairs" if task.splits["train"][0].pair is not None else "single texts"
+    pairs = "pairs" if task.paired else "single texts"
     lines = [f"task {task.name}: {task.kind} of {pairs}, {_outputs(task)}, metric {task.metric}"]
     lines += [
         f"  {split:9}{counted(len(rows), 'row'):>14}  {task.origins[split]}" for split, rows in task.splits.items()

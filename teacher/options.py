@@ -76,9 +76,7 @@ class TaskOptions:
         return dataclasses.replace(data, long=self.long, stride=self.stride)
 
     def _check_long(self, data: TaskData) -> None:
-        if self.long != "truncate" and (
-            not issubclass(TASKS[data.kind], TextTask) or data.splits["train"][0].pair is not None
-        ):
+        if self.long != "truncate" and (not issubclass(TASKS[data.kind], TextTask) or data.paired):
             raise UserError(f"--long {self.long} is for classes, numbers or labels of single texts: leave it out")
         if self.stride is not None and self.long != "windows" and data.kind not in TEXTS:
             raise UserError(

@@ -1,7 +1,6 @@
 """The folders of pretraining: the unfinished one that a resumed run goes on from, and the finished model."""
 
 import contextlib
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,12 +10,13 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
-from common.files import new_folder, write_json, write_text
+from common.files import new_folder, read_object, write_json, write_text
+from common.pretraining_record import FILE as DONE
+from common.pretraining_record import HISTORY
 from teacher.continued_card import best_card, continued_card
 from teacher.pretrain_card import card, part_card
 from teacher.ranks import from_main, ranks
 
-DONE = "pretraining.json"
 PLAN = "plan.json"
 
 
@@ -99,13 +99,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is damaged ({error}): delete its folder, or choose another --out") from error
-    if not isinstance(value, dict):
-        raise UserError(f"{path} is damaged (a JSON object was expected): delete its folder, or choose another --out")
-    return value
+    return read_object(path, advice="delete its folder, or choose another --out")
 
 
 def _differences(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
@@ -131,7 +125,7 @@ def write_model(
             model.save_pretrained(target / name)
             tokenizer.save_pretrained(target / name)
             write_text(target / name / "README.md", _page(name, settings, summary))
-        shutil.copyfile(work.folder / "training" / "history.jsonl", target / "history.jsonl")
+        shutil.copyfile(work.folder / "training" / HISTORY, target / HISTORY)
         write_json(target / DONE, {"settings": dict(settings), **summary})
     shutil.rmtree(work.folder)
 

@@ -25,7 +25,8 @@ class RowSubset(nn.Module):
         lookup = torch.full((table.num_embeddings,), -1, dtype=torch.int64, device=ids.device)
         lookup[ids] = torch.arange(len(ids), device=ids.device)
         self.register_buffer("lookup", lookup, persistent=False)
-        self.padding_idx = None if table.padding_idx is None else int(lookup[table.padding_idx])
+        padding = -1 if table.padding_idx is None else int(lookup[table.padding_idx])
+        self.padding_idx = None if padding < 0 else padding
         self._gradient: Tensor | None = None
         self._touched = torch.empty(0, dtype=torch.int64)
 
@@ -63,21 +64,6 @@ class RowSubset(nn.Module):
         self._touched = places
 
 
-class _Rows(nn.Module):
-    """Some rows of an embedding, found by the ids of all."""
-
-    def __init__(self, table: nn.Embedding, places: Tensor) -> None:
-        super().__init__()
-        self.rows = nn.Parameter(table.weight.detach()[places], requires_grad=table.weight.requires_grad)
-        self._numbers = torch.zeros(table.num_embeddings, dtype=torch.int64)
-        self._numbers[places] = torch.arange(len(places))
-        padding = (places == table.padding_idx).nonzero().flatten().tolist() if table.padding_idx is not None else []
-        self._padding = padding[0] if padding else None
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        return functional.embedding(self._numbers[input_ids], self.rows, padding_idx=self._padding)
-
-
 def homes_of(table: nn.Embedding, module: nn.Module) -> list[tuple[nn.Module, str]]:
     """The modules inside `module` that `table` is a child of, and its name there."""
     return [(part, name) for part in module.modules() for name, child in part.named_children() if child is table]
@@ -92,7 +78,8 @@ def few_rows(
     Afterwards their gradient is added to that of the table, which may be tied to something else.
     """
     places = torch.cat([ids.flatten() for ids in input_ids]).unique()
-    few = _Rows(table, places)
+    few = RowSubset(table, places)
+    few.rows.requires_grad_(table.weight.requires_grad)
     for part, name in homes:
         part._modules[name] = few
     try:

@@ -115,14 +115,14 @@ def expected_config(source: str, data: TaskData | None = None, scratch: ScratchO
         return read_config(where)
 
 
-def expected_tokenizer(source: str) -> PreTrainedTokenizerBase | None:
+def expected_tokenizer(source: str, data: TaskData | None = None) -> PreTrainedTokenizerBase | None:
     """The tokenizer that `encoder_for(source)` will have; None for one that is pretrained from nothing.
 
     Raises:
         UserError: no such folder, no tokenizer in it, or the hub cannot give it.
     """
     if source == "auto":
-        source = "minilm" if minilm_folder() is not None else "scratch"
+        source = _resolved(data)[0]
     if source == "scratch":
         return None
     where = resolve(source)

@@ -178,6 +178,11 @@ def tokenizer_in(where: str) -> PreTrainedTokenizerBase:
         raise UserError(explain(where, error)) from error
 
 
+def same_pieces(first: PreTrainedTokenizerBase, second: PreTrainedTokenizerBase) -> bool:
+    """Whether every piece has the same number in both, token by token: an equal size says nothing."""
+    return first.get_vocab() == second.get_vocab()
+
+
 def read_tokenizer(where: str, model: PreTrainedModel) -> PreTrainedTokenizerBase:
     """The tokenizer beside a model; raises UserError where there is none, or one of more pieces than the model has."""
     tokenizer = tokenizer_in(where)

@@ -91,7 +91,7 @@ def _encoder(folder: Path, *, steps: int, accuracy: float, note: str | None = No
     folder.mkdir()
     held_out = {"mlm_accuracy": accuracy, "mlm_loss": 5.0}
     summary = {"steps": steps, "tokens": 100 * steps, "seconds": steps / 2, "parameters": 7, "unigram_loss": 6.0}
-    summary |= {"held_out": held_out, "notes": [note] if note else []}
+    summary |= {"held_out": held_out, "notes": [note] if note else [], "settings": {}, "corpus": "toy"}
     (folder / "pretraining.json").write_text(json.dumps(summary), encoding="utf-8")
     lines = [{"step": 1, "loss": 9.0}, {"step": 2, "held-out mlm accuracy": 0.1, "selection metric": -5.0}]
     (folder / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")

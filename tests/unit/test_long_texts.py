@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from transformers import BertTokenizerFast
 
 from common.errors import UserError
+from distill.study_config import StudyConfig
+from distill.study_students import searched_students
 from distill.words import worded
 from teacher.data import Example, TaskData
 from teacher.options import TaskOptions
-from teacher.scratch import encoder_for, in_another_script
+from teacher.scratch import encoder_for, expected_tokenizer, in_another_script
 from teacher.sentences import split_sentences
 from teacher.tasks import task_for
 from teacher.tasks.long_texts import EncodedWindows, _windows, pooled
@@ -110,6 +112,14 @@ def test_chinese_is_another_script_and_pretrained_on_itself(tmp_path: Path, monk
     assert seen[0] == "pydocs" and all(Path(path).is_file() for path in seen[1:])
     # Both tasks have one name and one fingerprint here, and so one file, in which the last one's texts stand.
     assert [json.loads(line)["text"] for line in Path(seen[2]).read_text(encoding="utf-8").splitlines()] == TEXTS
+
+
+def test_what_auto_will_be_is_known_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teacher.scratch.minilm_folder", lambda: tmp_path)
+    chinese = _data(CHINESE)
+    assert expected_tokenizer("auto", chinese) is None
+    # No deeper than the encoder of 4 layers that is pretrained for such texts.
+    assert searched_students(StudyConfig(), chinese)["layers"].high == 4
 
 
 def test_chinese_is_cut_into_sentences_and_characters() -> None:

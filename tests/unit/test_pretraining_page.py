@@ -112,7 +112,7 @@ def test_one_term_is_not_shown_beside_its_total(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda folder: (folder / "pretraining.json").write_text("{", encoding="utf-8"), "is not readable"),
+        (lambda folder: (folder / "pretraining.json").write_text("{", encoding="utf-8"), "is damaged"),
         (lambda folder: (folder / "pretraining.json").write_text("{}", encoding="utf-8"), "has no settings, steps"),
         (lambda folder: (folder / "history.jsonl").write_text("[1]\n", encoding="utf-8"), "line 1, is no row"),
         (lambda folder: (folder / "record.json").write_text("{}", encoding="utf-8"), "has another record too"),
@@ -136,5 +136,5 @@ def test_a_folder_without_a_history_has_no_curves(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"pretraining\.json is not readable"):
+    with pytest.raises(UserError, match=r"pretraining\.json is damaged"):
         PretrainingRecord.load(tmp_path / "pretraining.json")

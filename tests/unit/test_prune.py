@@ -127,25 +127,6 @@ def test_any_share_of_any_parts_gives_a_smaller_model_that_reloads_bit_for_bit(
     assert shape_of(cut(again, thrice, taylor(again, batches(1), loss_of(again)))) == thrice.shape(shape)
 
 
-def test_what_adds_nothing_can_go_without_a_change(tiny_bert: Make) -> None:
-    model = model_of("bert", tiny_bert)
-    layers = anatomy(model).layers
-    with torch.no_grad():
-        layers[0].attention_output.weight[:, 8:24] = 0
-        layers[1].ffn_out.weight[:, 40:] = 0
-    kept = Kept(
-        layers=(0, 1),
-        heads=((0, 3), (0, 1, 2, 3)),
-        ffn=(tuple(range(128)), tuple(range(40))),
-        hidden=tuple(range(32)),
-    )
-    smaller = cut(model, kept, Seen(scores=_flat(shape_of(model))))
-    batch = random_batch(model, batch=3, length=9)
-    assert smaller.config.heads == [2, 4]
-    assert smaller.config.intermediate_sizes == [128, 40]
-    assert torch.allclose(smaller(**batch).logits, model(**batch).logits, atol=1e-6)
-
-
 def test_a_layer_that_hands_its_input_on_can_go(tiny_bert: Make) -> None:
     model = model_of("bert", tiny_bert, layers=3)
     first = anatomy(model).layers[1]

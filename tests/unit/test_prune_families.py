@@ -128,7 +128,7 @@ def test_half_of_every_part_goes_and_the_folder_reloads_bit_for_bit(
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["bert", *KINDS])
 def test_what_adds_nothing_can_go_without_a_change(kind: str) -> None:
     model = model_of(kind)
     layers = anatomy(model).layers
