@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from common.ablation_record import AblationRecord
 from common.command import run_command
-from common.errors import UserError
+from common.errors import UserError, unknown_name
 from common.files import write_text
 from common.pretraining_record import PretrainingRecord
 from common.progress import progress, say
@@ -77,7 +77,8 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
         only: write this run's page alone, and the index; the other pages are taken to be up to date.
 
     Raises:
-        UserError: no such folder of runs, or a file in the way that isn't one of our pages; nothing is written then.
+        UserError: no such folder of runs, no such run in it, or a file in the way that isn't one of our pages; nothing
+            is written then.
 
     A record that can't be read costs a line on the index, not the build.
     """
@@ -85,6 +86,8 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
         raise UserError(
             f"no folder of runs at {runs}: give it with --runs, or make a run first with python -m distill.run"
         )
+    if only is not None and not (runs / only).is_dir():
+        raise unknown_name("run in --only", only, sorted(path.name for path in runs.iterdir() if path.is_dir()))
     records, broken = load_all(runs)
     ablations, also_broken = load_ablations(runs)
     studies, more_broken = load_studies(runs)

@@ -1,6 +1,7 @@
 """Tasks of the Hugging Face hub, through `datasets`, which is imported only when one is asked for."""
 
 import contextlib
+import re
 import socket
 import urllib.parse
 import urllib.request
@@ -18,6 +19,7 @@ from teacher.raw import RawTask
 from teacher.readers import Table, first_nested
 
 GLUE_ON_THE_HUB = "nyu-mll/glue"
+_ID = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*){0,2}")
 NOT_THERE = "there is no such data set, or it is private"
 UNREACHABLE = "the hub cannot be reached (no network, or offline mode), and its cache does not hold the data set"
 
@@ -53,8 +55,10 @@ def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
     """`datasets.load_dataset`, with its many kinds of failure as one.
 
     Raises:
-        UserError: with the library's reason.
+        UserError: with the library's reason; or no such id can be.
     """
+    if not _ID.fullmatch(identifier):
+        raise UserError(f"{identifier!r} is no id of the hub: expected name or org/name")
     import datasets
 
     try:

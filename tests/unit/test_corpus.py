@@ -212,6 +212,12 @@ def test_hub_without_network(monkeypatch: pytest.MonkeyPatch) -> None:
         load_corpus("hub:org/name")
 
 
+@pytest.mark.parametrize("identifier", ["", "../x", "a//b"])
+def test_what_can_be_no_hub_id_is_refused_at_once(identifier: str) -> None:
+    with pytest.raises(UserError, match=r"is no id of the hub: expected name or org/name"):
+        load_corpus(f"hub:{identifier}")
+
+
 def test_real_texts(shared_data: Path) -> None:
     def shortest(corpus: Iterator[list[str]]) -> list[list[str]]:
         return [next(corpus) for _ in range(5)]

@@ -272,6 +272,8 @@ def test_only_one_page_and_the_index(tmp_path: Path) -> None:
     result = build_reports(tmp_path / "runs", tmp_path / "out", only="stsb-tiny")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["index.html", "stsb-tiny.html"]
     assert len(next(table for table in page_of(result.index).tables if table[0][0] == "run")) == 3
+    with pytest.raises(UserError, match=r"unknown run in --only 'stsb-tinny': did you mean 'stsb-tiny'"):
+        build_reports(tmp_path / "runs", tmp_path / "out", only="stsb-tinny")
 
 
 def test_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
