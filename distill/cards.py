@@ -1,6 +1,6 @@
 """A record's cards: what it says of the teacher, of every student, of the baseline and of the task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from distill.measure import measure_size
 from distill.traces import curves_of, stage_cards, stage_curves
 from distill.two_tokenizers import reads_otherwise
 from reports.record import Curve, ModelCard, Speed, StageCard, TaskCard
-from teacher.data import Example
+from teacher.data import text_columns
 from teacher.difference import majority
 from teacher.finetune import Teacher
 from teacher.loop import Outcome
@@ -142,21 +142,15 @@ def baseline_card(teacher: Teacher, teacher_answers: np.ndarray | None) -> Model
     train, evaluate = data.splits["train"], data.splits["evaluate"]
     say("fitting the TF-IDF baseline")
     predictions = tfidf_baseline(
-        *_columns(train),
+        *text_columns(train),
         task.label_array(train) if task.kind == "multilabel" else [example.label for example in train],
-        *_columns(evaluate),
+        *text_columns(evaluate),
         kind=task.kind,
         seed=0,
     )
     references = teacher.prepared.splits["evaluate"].references
     score = quality(task, {0: predictions}, references, teacher=teacher_answers)
     return ModelCard(name=NAMES[task.kind], role="baseline", quality=score)
-
-
-def _columns(examples: Sequence[Example]) -> tuple[list[str], list[str] | None]:
-    """Texts, and second texts where there are any."""
-    paired = any(example.pair is not None for example in examples)
-    return [example.text for example in examples], [example.pair or "" for example in examples] if paired else None
 
 
 def task_card(prepared: Prepared) -> TaskCard:

@@ -10,10 +10,9 @@ import numpy as np
 from common.progress import say
 from distill.compress_chain import Artifact, Made
 from distill.measure import time_calls
-from distill.runtimes import RUNTIMES, Bound, Counts, Runtime, random_inputs, runtime_predictions
+from distill.runtimes import RUNTIMES, Bound, Counts, Runtime, answered, random_inputs
 from reports.record import CompressionRow, Latency
 from reports.statistics import retained
-from teacher.prepare import prepare_split
 from teacher.tasks.base import Task
 
 CELLS = ((1, 16), (1, 128), (32, 128))
@@ -75,9 +74,8 @@ def measured(entries: Sequence[Entry], task: Task, *, max_length: int, speed: bo
 def _quality(
     entry: Entry, runtime: Runtime, counts: Counts, task: Task, max_length: int, before: Sequence[Measured]
 ) -> Measured:
-    encoded = prepare_split(task, runtime.tokenizer, "evaluate", min(max_length, runtime.positions))
     label = f"{entry.step}, {runtime.name} {runtime.precision}"
-    predictions = runtime_predictions(runtime, task, encoded, label=label)
+    encoded, predictions = answered(runtime, task, "evaluate", max_length, label=label)
     value = task.metrics(predictions, encoded.references)[task.data.metric]
     shown = entry.artifact.kind != "torch" or entry.precision == "fp32"
     row = CompressionRow(

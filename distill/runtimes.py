@@ -14,7 +14,7 @@ from distill.flops import flops
 from distill.measure import count_embedding_parameters, count_parameters
 from students.quantize_torch import torch_bf16, torch_int8
 from teacher.batches import sorted_batches
-from teacher.prepare import in_order, model_inputs, output_logits, settings_of, to_length
+from teacher.prepare import in_order, model_inputs, output_logits, prepare_split, settings_of, to_length
 from teacher.sources import load_for_task
 from teacher.tasks.base import Encoded, Task
 
@@ -122,10 +122,13 @@ def split_logits(bind: Bind, task: Task, encoded: Encoded, *, pad: int, label: s
     return in_order(compute, sorted_batches(encoded.lengths, 64), device=torch.device("cpu"), label=label)
 
 
-def runtime_predictions(runtime: Runtime, task: Task, encoded: Encoded, *, label: str | None = None) -> np.ndarray:
-    """Of a whole split in its order, read by what the artifact itself has found on *select* (a threshold)."""
+def answered(
+    runtime: Runtime, task: Task, split: str, max_length: int, *, label: str | None = None
+) -> tuple[Encoded, np.ndarray]:
+    """A split as the artifact's tokenizer cuts it; predictions are read by what was found on *select* (a threshold)."""
+    encoded = prepare_split(task, runtime.tokenizer, split, min(max_length, runtime.positions))
     logits = split_logits(runtime.bind, task, encoded, pad=int(runtime.tokenizer.pad_token_id), label=label)
-    return task.decode(task.tuned(logits, runtime.settings), encoded)
+    return encoded, task.decode(task.tuned(logits, runtime.settings), encoded)
 
 
 def random_inputs(runtime: Runtime, *, batch: int, length: int) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from distill.losses import wide
-from teacher.data import Example
+from teacher.data import Example, text_columns
 
 NONE = -1
 """The span of a piece that has none, and the side of a special piece."""
@@ -54,10 +54,8 @@ class Spans:
 
 def read(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Read:
     """Tokenise as the tasks do, keeping where in the text every piece stands."""
-    paired = any(example.pair is not None for example in examples)
     encoding = tokenizer(
-        [example.text for example in examples],
-        [example.pair or "" for example in examples] if paired else None,
+        *text_columns(examples),
         truncation="longest_first",
         max_length=max_length,
         return_attention_mask=False,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.files import write_json
+from distill import runtimes
 from distill.compress_chain import Artifact, run_chain
 from distill.compress_options import CompressOptions
 from distill.compress_prune import check_share
 from distill.compress_steps import Work, steps_for
 from distill.recovery import Training
-from distill.runtimes import RUNTIMES, runtime_predictions
 from distill.study_costs import costs_of, random_weights, without_start
 from distill.study_space import Space, Value, samples
 from students.build import build_student
@@ -24,7 +24,6 @@ from students.onnx_folder import need
 from students.presets import StudentConfig
 from students.vocabulary import trim_vocabulary
 from teacher.loop_config import resolve_precision
-from teacher.prepare import prepare_split
 from teacher.tasks.base import Encoded
 
 if TYPE_CHECKING:
@@ -120,9 +119,8 @@ def outcome(bench: "Bench", settings: Mapping[str, Value], folder: Path, seed: i
 def answered(bench: "Bench", artifact: Artifact, split: str) -> tuple[Encoded, np.ndarray]:
     """A split as the artifact's tokenizer cuts it, and its predictions for it."""
     task = bench.teacher.prepared.task
-    runtime, _ = RUNTIMES[artifact.kind](artifact, task, "fp32")
-    encoded = prepare_split(task, runtime.tokenizer, split, min(bench.shared.max_length, runtime.positions))
-    return encoded, runtime_predictions(runtime, task, encoded)
+    runtime, _ = runtimes.RUNTIMES[artifact.kind](artifact, task, "fp32")
+    return runtimes.answered(runtime, task, split, bench.shared.max_length)
 
 
 def untrained(bench: "Bench", shape: StudentConfig, settings: Mapping[str, Value], folder: Path) -> Artifact:

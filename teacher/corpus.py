@@ -17,7 +17,6 @@ from teacher.local import nearest_files
 from teacher.sentences import CUTS
 from teacher.text_rows import json_rows, row_texts
 
-HUB_PREFIX = "hub:"
 _ROWS = (".jsonl", ".ndjson")
 _FILES = (".txt", ".md", *_ROWS, ".gz")
 
@@ -66,13 +65,13 @@ def load_corpus(source: str, *, text_column: str | None = None) -> Corpus:
         packages = pydocs.corpus_packages()
         versions = {package.name: package.version for package in packages}
         return Corpus("pydocs", versions, lambda _: pydocs.corpus_docstrings(packages=packages), "docstring")
-    if source.startswith(HUB_PREFIX):
-        return _hub_corpus(source.removeprefix(HUB_PREFIX), text_column)
+    if source.startswith(hub.PREFIX):
+        return _hub_corpus(source.removeprefix(hub.PREFIX), text_column)
     path = Path(source).expanduser()
     if not path.exists():
         raise UserError(
             f"corpus {source!r} does not exist.{nearest_files(path)} Give pydocs, a text or jsonl file, a folder of "
-            f"such files, or {HUB_PREFIX}ID"
+            f"such files, or {hub.PREFIX}ID"
         )
     files = _text_files(path) if path.is_dir() else {path.name: path}
     if not any(_has_rows(file) for file in files.values()):
@@ -147,7 +146,7 @@ def _hub_corpus(identifier: str, text_column: str | None) -> Corpus:
         rows = hub.open_dataset(*where, split="train", streaming=True)
     except UserError as error:
         raise UserError(
-            f"cannot load {HUB_PREFIX}{identifier} from the hub ({error}). Without a network give a text file, "
+            f"cannot load {hub.PREFIX}{identifier} from the hub ({error}). Without a network give a text file, "
             "a folder or pydocs with --corpus"
         ) from error
     version = str(getattr(rows, "_fingerprint", "hub"))
@@ -159,4 +158,4 @@ def _hub_corpus(identifier: str, text_column: str | None) -> Corpus:
 
 
 def _numbered(identifier: str, rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    return ((f"{HUB_PREFIX}{identifier}, row {number:,}", row) for number, row in enumerate(rows, 1))
+    return ((f"{hub.PREFIX}{identifier}, row {number:,}", row) for number, row in enumerate(rows, 1))

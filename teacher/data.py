@@ -34,6 +34,12 @@ class Example:
     detail: Any = None
 
 
+def text_columns(examples: Sequence[Example]) -> tuple[list[str], list[str] | None]:
+    """Texts, and second texts where there are any, as tokenizers take them."""
+    paired = any(example.pair is not None for example in examples)
+    return [example.text for example in examples], [example.pair or "" for example in examples] if paired else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskData:
     """A task with its examples, checked: every label known, no empty text, no example in two splits."""
@@ -69,8 +75,6 @@ class TaskData:
 
 KINDS = ("auto", "classification", "regression", "multilabel")
 """What --kind can be."""
-HUB = "hub:"
-"""Before a hub id, which needs no guessing then; a name without an organisation is one too."""
 BUILT_IN = {"pydocs": pydocs.load_pydocs, "pydocs-pair": pydocs.load_pydocs_pair}
 _HUB_ID = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+){1,2}")
 
@@ -173,8 +177,8 @@ def _labels(task: TaskData) -> str:
 def _find(task: str, data_dir: Path | None, asked: Asked) -> RawTask:
     """Where a task that is not built in comes from: a path, a GLUE name, the hub."""
     glue = glue_name(task)
-    if task.startswith(HUB):
-        return hub.load_hub(task.removeprefix(HUB), asked)
+    if task.startswith(hub.PREFIX):
+        return hub.load_hub(task.removeprefix(hub.PREFIX), asked)
     if data_dir is not None:
         return load_path(_glue_folder(task, data_dir), asked)
     path = Path(task).expanduser()

@@ -19,6 +19,8 @@ from teacher.raw import RawTask
 from teacher.readers import Table, first_nested
 
 GLUE_ON_THE_HUB = "nyu-mll/glue"
+PREFIX = "hub:"
+"""Before a hub id, which needs no guessing then; a name without an organisation is one too."""
 _ID = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*){0,2}")
 NOT_THERE = "there is no such data set, or it is private"
 UNREACHABLE = "the hub cannot be reached (no network, or offline mode), and its cache does not hold the data set"

@@ -20,6 +20,9 @@ from transformers import (
     XLMRobertaConfig,
 )
 
+from students.importance import Scores
+from students.pruned_shape import EncoderShape
+
 _SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 _POSITIONS = {"max_position_embeddings": 64}
 _ROBERTA = {**_SHAPE, "max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
@@ -101,3 +104,14 @@ def tiny_masked_model(kind: str, vocabulary: int = 120) -> PreTrainedModel:
         with torch.no_grad():
             bias.copy_(torch.randn(len(bias)))
     return model.eval()
+
+
+def flat_scores(shape: EncoderShape) -> Scores:
+    """Every part as important as every other."""
+    return Scores(
+        heads=tuple(torch.ones(count) for count in shape.heads),
+        ffn=tuple(torch.ones(count) for count in shape.ffn),
+        hidden=torch.ones(shape.hidden),
+        layers=torch.ones(len(shape.heads)),
+        pooler=torch.ones(shape.hidden),
+    )

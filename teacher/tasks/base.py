@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.heads import SEQUENCE
 from teacher.batches import attention_mask, padded, padded_length
-from teacher.data import Example, TaskData
+from teacher.data import Example, TaskData, text_columns
 from teacher.windows import LONG, STRIDE
 
 CHOICES = "choices"
@@ -231,11 +231,8 @@ class TextRows:
 
 def encode_texts(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> TextRows:
     """Each text, or pair of texts, as one row; longer ones are cut, the longer side of a pair first."""
-    texts = [example.text for example in examples]
-    paired = any(example.pair is not None for example in examples)
     encoding = tokenizer(
-        texts,
-        [example.pair or "" for example in examples] if paired else None,
+        *text_columns(examples),
         truncation="longest_first",
         max_length=max_length,
         return_token_type_ids=True,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from families import flat_scores
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -136,7 +137,7 @@ def test_a_layer_that_hands_its_input_on_can_go(tiny_bert: Make) -> None:
             part.bias.zero_()
     whole = shape_of(model)
     kept = Kept(layers=(0, 2), heads=everything(whole).heads, ffn=everything(whole).ffn, hidden=tuple(range(32)))
-    smaller = cut(model, kept, Seen(scores=_flat(whole)))
+    smaller = cut(model, kept, Seen(scores=flat_scores(whole)))
     batch = random_batch(model, batch=3, length=9)
     assert type(smaller) is BertForSequenceClassification
     assert smaller.config.num_hidden_layers == 2
@@ -159,16 +160,6 @@ def test_units_that_copy_others_are_predicted_from_them(tiny_bert: Make) -> None
     dropped = cut(model, kept, Seen(scores=seen.scores))(**inputs).logits
     truth = model(**inputs).logits
     assert (predicted - truth).abs().max() < 0.05 * (dropped - truth).abs().max()
-
-
-def _flat(shape: EncoderShape) -> Scores:
-    return Scores(
-        heads=tuple(torch.ones(count) for count in shape.heads),
-        ffn=tuple(torch.ones(count) for count in shape.ffn),
-        hidden=torch.ones(shape.hidden),
-        layers=torch.ones(len(shape.heads)),
-        pooler=torch.ones(shape.hidden),
-    )
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
@@ -218,7 +209,7 @@ def test_magnitude_is_the_sum_of_squares_of_what_goes_with_a_unit(tiny_bert: Mak
 def test_the_least_important_go_first_and_layers_differ(tiny_bert: Make) -> None:
     model = model_of("bert", tiny_bert)
     whole = shape_of(model)
-    flat = _flat(whole)
+    flat = flat_scores(whole)
     scores = Scores(
         heads=(torch.tensor([0.0, 0.0, 0.0, 9.0]), torch.tensor([9.0, 9.0, 0.0, 9.0])),
         ffn=flat.ffn,
@@ -261,7 +252,7 @@ def test_transformers_alone_refuses_an_uneven_folder(tiny_bert: Make, tiny_token
     model = model_of("bert", tiny_bert)
     whole = everything(shape_of(model))
     kept = Kept(layers=(0, 1), heads=((0,), whole.heads[1]), ffn=whole.ffn, hidden=whole.hidden)
-    uneven = cut(model, kept, Seen(scores=_flat(shape_of(model))))
+    uneven = cut(model, kept, Seen(scores=flat_scores(shape_of(model))))
     save(uneven, tiny_tokenizer, tmp_path / "m", card=CardText(title="pruned", description="A test.", task="toy"))
     code = "import sys, transformers; transformers.AutoModelForSequenceClassification.from_pretrained(sys.argv[1])"
     result = subprocess.run([sys.executable, "-c", code, tmp_path / "m"], capture_output=True, text=True, check=False)

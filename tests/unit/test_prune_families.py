@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from families import tiny_classifier, tiny_config
+from families import flat_scores, tiny_classifier, tiny_config
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from toy import toy_task
@@ -25,7 +25,7 @@ from distill.measure import count_parameters
 from distill.recovery import Training
 from students.anatomy import anatomy
 from students.export import export_onnx
-from students.importance import Scores, Seen, taylor
+from students.importance import Seen, taylor
 from students.prune import cut, pruned
 from students.pruned_shape import EncoderShape, shape_of
 from students.ranking import Kept, everything
@@ -141,20 +141,10 @@ def test_what_adds_nothing_can_go_without_a_change(kind: str) -> None:
         ffn=(tuple(range(64)), tuple(range(40))),
         hidden=tuple(range(32)),
     )
-    smaller = cut(model, kept, Seen(scores=flat(shape_of(model))))
+    smaller = cut(model, kept, Seen(scores=flat_scores(shape_of(model))))
     assert (smaller.config.heads, smaller.config.intermediate_sizes) == ([2, 4], [64, 40])
     with torch.no_grad():
         assert torch.allclose(smaller(**inputs(model)).logits, model(**inputs(model)).logits, atol=1e-5)
-
-
-def flat(shape: EncoderShape) -> Scores:
-    return Scores(
-        heads=tuple(torch.ones(count) for count in shape.heads),
-        ffn=tuple(torch.ones(count) for count in shape.ffn),
-        hidden=torch.ones(shape.hidden),
-        layers=torch.ones(len(shape.heads)),
-        pooler=torch.ones(shape.hidden),
-    )
 
 
 @pytest.mark.parametrize("hidden", [16, 24])
@@ -164,7 +154,7 @@ def test_a_map_from_electras_tables_stays_also_where_both_are_equally_wide(
     model = model_of("electra")
     whole = everything(shape_of(model))
     kept = Kept(layers=(0, 1), heads=((0, 1),) * 2, ffn=whole.ffn, hidden=tuple(range(hidden)))
-    smaller = cut(model, kept, Seen(scores=flat(shape_of(model))))
+    smaller = cut(model, kept, Seen(scores=flat_scores(shape_of(model))))
     assert smaller.base_model.embeddings_project.weight.shape == (hidden, 16)
     assert torch.equal(
         smaller.base_model.embeddings_project.weight, model.base_model.embeddings_project.weight[:hidden]
@@ -179,7 +169,7 @@ def test_an_electra_without_a_map_loses_columns_of_its_tables_with_its_channels(
     model = model_of("electra-wide")
     whole = everything(shape_of(model))
     kept = Kept(layers=(0, 1), heads=((0, 1),) * 2, ffn=whole.ffn, hidden=tuple(range(16)))
-    smaller = cut(model, kept, Seen(scores=flat(shape_of(model))))
+    smaller = cut(model, kept, Seen(scores=flat_scores(shape_of(model))))
     assert type(smaller) is type(model)
     assert smaller.config.embedding_size == smaller.config.hidden_size == 16
     assert smaller.base_model.embeddings.word_embeddings.weight.shape == (120, 16)
@@ -221,7 +211,7 @@ def test_uneven_models_are_exported(kind: str, tiny_tokenizer, tmp_path: Path) -
     model = model_of(kind)
     whole = everything(shape_of(model))
     kept = Kept(layers=(0, 1), heads=((0,), (1, 2, 3)), ffn=(tuple(range(24)), whole.ffn[1]), hidden=tuple(range(20)))
-    smaller = cut(model, kept, Seen(scores=flat(shape_of(model))))
+    smaller = cut(model, kept, Seen(scores=flat_scores(shape_of(model))))
     exported = export_onnx(smaller, tiny_tokenizer, tmp_path / "onnx", max_length=16)
     assert exported.difference < 1e-4
     batch = {name: tensor.numpy() for name, tensor in inputs(model).items()} | {
