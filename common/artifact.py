@@ -25,7 +25,7 @@ from common.card import CardText, card_page, label_names
 from common.entries import PAIRS
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
-from common.heads import AUTO_CLASSES, head_of_config
+from common.heads import AUTO_CLASSES, SPANS, head_of_config, head_of_model
 from common.quantised import refuse_int8
 from common.words import first_line
 
@@ -223,6 +223,8 @@ def _logits(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
     model.eval()
     try:
         with torch.inference_mode():
-            return model(**{name: tensor.to(model.device) for name, tensor in batch.items() if name != "labels"}).logits
+            output = model(**{name: tensor.to(model.device) for name, tensor in batch.items() if name != "labels"})
+            spans = head_of_model(model) == SPANS
+            return torch.stack([output.start_logits, output.end_logits]) if spans else output.logits
     finally:
         model.train(training)

@@ -14,30 +14,26 @@ from torch import nn
 from transformers import (
     BertForSequenceClassification,
     BertModel,
-    CamembertForSequenceClassification,
     CamembertModel,
     DistilBertForSequenceClassification,
     DistilBertModel,
-    ElectraForSequenceClassification,
     ElectraModel,
     PreTrainedModel,
-    RobertaForSequenceClassification,
     RobertaModel,
-    XLMRobertaForSequenceClassification,
     XLMRobertaModel,
 )
 
 from common.pooled import PREFIX
 
-FAMILIES: Mapping[str, tuple[type[PreTrainedModel], type[PreTrainedModel]]] = {
-    "bert": (BertModel, BertForSequenceClassification),
-    "roberta": (RobertaModel, RobertaForSequenceClassification),
-    "xlm-roberta": (XLMRobertaModel, XLMRobertaForSequenceClassification),
-    "camembert": (CamembertModel, CamembertForSequenceClassification),
-    "electra": (ElectraModel, ElectraForSequenceClassification),
-    "distilbert": (DistilBertModel, DistilBertForSequenceClassification),
+FAMILIES: Mapping[str, type[PreTrainedModel]] = {
+    "bert": BertModel,
+    "roberta": RobertaModel,
+    "xlm-roberta": XLMRobertaModel,
+    "camembert": CamembertModel,
+    "electra": ElectraModel,
+    "distilbert": DistilBertModel,
 }
-"""By the model_type of the plain family: its encoder, and its classifier of texts."""
+"""The plain encoder of a family, by its model_type."""
 
 
 @dataclass(frozen=True, kw_only=True)

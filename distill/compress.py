@@ -17,7 +17,6 @@ from distill.cards import task_card
 from distill.compress_chain import Artifact
 from distill.compress_config import CompressConfig
 from distill.compress_measure import Measured
-from distill.compress_options import refuse_kinds
 from distill.compress_steps import Work, work_for
 from distill.compress_summary import chain_table
 from distill.runs import drop_if_unused, numbered
@@ -52,7 +51,6 @@ def main(config: CompressConfig) -> None:
     check_place(config.reports)
     data = as_trained(config.data.load(), config.model)
     task = task_for(data)
-    refuse_kinds(data.kind, config.compress)
     model = checked_model(config.model, task, "--model")
     teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
     key = _key(config, data, (model, teacher), precision)

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.errors import UserError
-from common.heads import SEQUENCE
 from students.prune import IMPORTANCE
 from students.ranking import check_parts
-from teacher.tasks import TASKS
 
 KEEP_FREQUENT = 10_000
 """Pieces of general text that a trimmed vocabulary keeps beside the task's own. A third of BERT's: of those that
@@ -151,12 +149,3 @@ class CompressOptions:
             return [self.recovery_epochs]
         early = self.recovery_epochs / 2 / (self.prune_steps - 1)
         return [early] * (self.prune_steps - 1) + [self.recovery_epochs / 2]
-
-
-def refuse_kinds(kind: str, options: CompressOptions) -> None:
-    """Raise UserError for kinds of task whose models a step that is asked for cannot make smaller."""
-    if options.prune is not None and TASKS[kind].head_kind != SEQUENCE:
-        raise UserError(
-            f"models of tasks of the kind {kind!r} are not pruned here: leave --prune out; --trim-vocabulary, --onnx "
-            "and --int8 are for them too"
-        )

@@ -23,7 +23,7 @@ from students.prune import pruned
 from students.pruned_shape import EncoderShape, in_words, model_in_shape, shape_of
 from students.ranking import Kept, check_reachable, ranked
 from teacher.checkpoint import Checkpoints
-from teacher.prepare import Prepared, model_inputs, prepare, say_reading
+from teacher.prepare import Prepared, model_inputs, output_logits, prepare, say_reading
 from teacher.sources import Loaded, load_for_task
 from teacher.tasks.base import Task
 
@@ -128,7 +128,7 @@ class Pruning:
 
     def _cut(self, model: PreTrainedModel, prepared: Prepared, cost: Cost, most: float) -> tuple[PreTrainedModel, Kept]:
         def loss(batch: Mapping[str, Tensor]) -> Tensor:
-            return self.task.loss(model(**model_inputs(model, batch)).logits.float(), batch["labels"])
+            return self.task.loss(output_logits(model(**model_inputs(model, batch)), batch).float(), batch["labels"])
 
         return pruned(
             model,

@@ -9,7 +9,6 @@ from transformers import PretrainedConfig
 from common.errors import UserError
 from distill.ablation import ablations
 from distill.changes import changed
-from distill.compress_options import refuse_kinds
 from distill.config import RunConfig
 from distill.fit import check_recipe, refuse_layers
 from distill.job import Job
@@ -122,7 +121,6 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
     Raises:
         UserError: the first of them.
     """
-    refuse_kinds(kind, config.compress)
     losses = {name for stage in stages for name in stage.losses}
     warm = {
         "--temperature": config.changes.temperature,

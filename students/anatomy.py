@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from common.errors import UserError
-from common.heads import SEQUENCE, head_of_model
+from common.heads import CHOICE, SEQUENCE, head_of_model
 from common.output_layer import output_layer
 from common.pooled import family_type
 from common.quantised import refuse_int8
@@ -22,7 +22,9 @@ class Names:
     norm: str
     """LayerNorm of the embedding output, where the stream begins; with a map after it, the stream begins there."""
     pooler: str
-    """The linear layer between the stream and the head, inside the whole model."""
+    """The linear layer between the stream and a classifier of texts, inside the whole model."""
+    choice_pooler: str
+    """The same before a head that scores choices. Heads that read every position have none."""
     projections: tuple[str, str, str]
     """Query, key and value, inside a layer; so are the rest."""
     attention_output: str
@@ -42,6 +44,7 @@ BERT = Names(
     layers="encoder.layer",
     norm="embeddings.LayerNorm",
     pooler="bert.pooler.dense",
+    choice_pooler="bert.pooler.dense",
     projections=("attention.self.query", "attention.self.key", "attention.self.value"),
     attention_output="attention.output.dense",
     attention_norm="attention.output.LayerNorm",
@@ -53,6 +56,7 @@ DISTILBERT = Names(
     layers="transformer.layer",
     norm="embeddings.LayerNorm",
     pooler="pre_classifier",
+    choice_pooler="pre_classifier",
     projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
     attention_output="attention.out_lin",
     attention_norm="sa_layer_norm",
@@ -64,13 +68,14 @@ DISTILBERT = Names(
     hidden="dim",
     depth="n_layers",
 )
-WITH_HEAD = dataclasses.replace(BERT, pooler="classifier.dense")
+ROBERTA = dataclasses.replace(BERT, pooler="classifier.dense", choice_pooler="roberta.pooler.dense")
+ELECTRA = dataclasses.replace(ROBERTA, choice_pooler="sequence_summary.summary")
 NAMES = {
     "bert": BERT,
-    "roberta": WITH_HEAD,
-    "xlm-roberta": WITH_HEAD,
-    "camembert": WITH_HEAD,
-    "electra": WITH_HEAD,
+    "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    "camembert": ROBERTA,
+    "electra": ELECTRA,
     "distilbert": DISTILBERT,
 }
 """By the model_type of the family: what can be pruned, whatever its classifier pools and however uneven it is."""
@@ -113,28 +118,33 @@ class Anatomy:
     layers: tuple[Layer, ...]
     pooler: nn.Linear | None
     head: nn.Linear
-    """The task's own layer: the classifier."""
+    """The task's own layer, which gives the logits."""
     projection: nn.Linear | None
     """From tables of another width to the stream."""
 
 
 def anatomy(model: PreTrainedModel) -> Anatomy:
-    """The parts of a classifier of a family of NAMES; raises UserError for others."""
+    """The parts of a model with a head, of a family of NAMES; raises UserError for others."""
     names = check_prunable(model.config)
     refuse_int8(model, "pruned")
-    if head_of_model(model) != SEQUENCE:
-        raise UserError(f"--prune: {type(model).__name__} cannot be pruned: only models that read whole texts can yet")
     base = model.base_model
-    pooled = names is not BERT or getattr(base, "pooler", None) is not None
     projection = _linear(base, PROJECTION) if hasattr(base, PROJECTION) else None
     return Anatomy(
         names=names,
         norm=projection or base.get_submodule(names.norm),
         layers=tuple(_layer(layer, names) for layer in _children(base.get_submodule(names.layers))),
-        pooler=_linear(model, names.pooler) if pooled else None,
+        pooler=_pooler(model, names),
         head=output_layer(model),
         projection=projection,
     )
+
+
+def _pooler(model: PreTrainedModel, names: Names) -> nn.Linear | None:
+    """None where the head reads the stream itself."""
+    path = {SEQUENCE: names.pooler, CHOICE: names.choice_pooler}.get(head_of_model(model))
+    # A BERT that pools other states than [CLS] has a classifier alone.
+    without = path is None or (names is BERT and getattr(model.base_model, "pooler", None) is None)
+    return None if path is None or without else _linear(model, path)
 
 
 def _children(module: Any) -> list[nn.Module]:

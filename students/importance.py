@@ -66,8 +66,7 @@ def taylor(model: PreTrainedModel, batches: Sequence[Mapping[str, Tensor]], loss
     try:
         with gates.watching(), _differentiated(parts.norm) as first:
             for batch in batches:
-                gates.mask = batch["attention_mask"].bool()
-                gates.examples += len(gates.mask)
+                gates.start(batch["attention_mask"].bool())
                 # Every gate lies between this weight and the loss; no gradient of another weight is computed.
                 torch.autograd.grad(loss(batch), first)
     finally:
@@ -93,10 +92,16 @@ class _Gates:
     def __init__(self, parts: Anatomy, head_dim: int) -> None:
         self.parts, self.head_dim = parts, head_dim
         self.mask = torch.zeros(0)
-        self.examples = 0
+        self.batch = self.examples = 0
         self.sums: dict[tuple[str, int], Tensor] = {}
         self.moments: dict[nn.Module, Tensor] = {}
         self.tokens: dict[nn.Module, int] = {}
+
+    def start(self, mask: Tensor) -> None:
+        """Before a batch with this mask, (examples, length) or (examples, choices, length)."""
+        self.batch = len(mask)
+        self.examples += self.batch
+        self.mask = mask.flatten(0, -2)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -139,12 +144,11 @@ class _Gates:
         """Once the gradient of `at` is there: the product with `part`, summed over all but examples and units."""
         if not at.requires_grad:
             return
-        examples = len(part)
 
         def add(gradient: Tensor) -> None:
-            # The loss is a mean over the examples of the batch.
-            product = (gradient * part * examples).float()
-            product = product.reshape(examples, -1, product.shape[-1]).sum(1)
+            # The loss is a mean over the examples of the batch; the choices of one stand in rows of their own.
+            product = (gradient * part * self.batch).float()
+            product = product.reshape(self.batch, -1, product.shape[-1]).sum(1)
             if site == "heads":
                 product = product.unflatten(1, (-1, self.head_dim)).sum(-1)
             if site == "layers":

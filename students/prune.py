@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from common.errors import UserError, unknown_name
+from common.heads import CHOICE, head_of_model
 from students.anatomy import Anatomy, anatomy
 from students.importance import Loss, Seen, at_random, magnitude, taylor
 from students.pruned_shape import EncoderShape, model_in_shape, shape_of
@@ -39,7 +40,7 @@ def pruned(
     """A smaller copy of `model` of cost `most` or less, in evaluation mode on the CPU, and what of the model it is.
 
     Args:
-        model: a classifier of a family of students.anatomy.NAMES, plain or pruned before, whatever it pools.
+        model: of a family of students.anatomy.NAMES with any head, plain or pruned before, whatever it pools.
         batches: of training examples, for importance and for the prediction of what goes.
         loss: of `model` on a batch.
         parts: of students.ranking.PARTS.
@@ -67,7 +68,8 @@ def pruned(
 
 def dependency_graph(model: PreTrainedModel) -> Any:
     """torch-pruning's graph of which weights hang together."""
-    inputs = {name: torch.ones(1, 4, dtype=torch.long, device=model.device) for name in ("input_ids", "attention_mask")}
+    ones = torch.ones((1, 1, 4) if head_of_model(model) == CHOICE else (1, 4), dtype=torch.long, device=model.device)
+    inputs = dict.fromkeys(("input_ids", "attention_mask"), ones)
     gradients = [parameter.requires_grad for parameter in model.parameters()]
     try:
         # The graph is read off autograd's.
@@ -127,7 +129,7 @@ def _predict(
         _fold(layer.ffn_out, kept.ffn[index], moments[layer.ffn_out])
     if parts.pooler is not None:
         _fold(parts.pooler, kept.hidden, moments[parts.pooler])
-        _fold(parts.head, pooler, moments[parts.head])
+    _fold(parts.head, kept.hidden if parts.pooler is None else pooler, moments[parts.head])
 
 
 @torch.no_grad()

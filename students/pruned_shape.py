@@ -8,13 +8,14 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
+from common.heads import SPANS, TOKENS, head_of_model
 from common.uneven import plain_class, uneven
 from students.anatomy import anatomy
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderShape:
-    """Sizes of an encoder with a classifier."""
+    """Sizes of an encoder with a head."""
 
     hidden: int
     head_dim: int
@@ -26,7 +27,9 @@ class EncoderShape:
     """Of all look-up tables together: pieces, positions, segments."""
     labels: int
     pooled: bool
-    """There is a layer of width x width between the last states and the classifier."""
+    """There is a layer of width x width between the last states and the head."""
+    everywhere: bool = False
+    """The head reads every position, not one state of a text."""
     embedding: int | None = None
     """Width of the look-up tables where a map, as ELECTRA's, leads from them to the layers; None: that of the layers,
     without a map."""
@@ -71,7 +74,8 @@ class EncoderShape:
         """Of one text, a multiply-add counted as 2: 8 L H h d + 4 L H F + 4 L^2 h d a layer, and those before and
         after.
         """
-        total = 2 * self.hidden * self.labels + (2 * self.hidden**2 if self.pooled else 0)
+        total = 2 * self.hidden * self.labels * (length if self.everywhere else 1)
+        total += 2 * self.hidden**2 if self.pooled else 0
         total += 2 * length * self.hidden * (self.embedding or 0)
         for heads, ffn in zip(self.heads, self.ffn, strict=True):
             width = heads * self.head_dim
@@ -80,7 +84,7 @@ class EncoderShape:
 
 
 def shape_of(model: PreTrainedModel) -> EncoderShape:
-    """The shape of a classifier of a family that can be pruned."""
+    """The shape of a model with a head, of a family that can be pruned."""
     parts = anatomy(model)
     attention: Any = parts.layers[0].projections[0]
     config: Any = model.config
@@ -94,6 +98,7 @@ def shape_of(model: PreTrainedModel) -> EncoderShape:
         rows=sum(table.num_embeddings for table in tables),
         labels=parts.head.out_features,
         pooled=parts.pooler is not None,
+        everywhere=head_of_model(model) in (TOKENS, SPANS),
         embedding=None if parts.projection is None else parts.projection.in_features,
     )
 

@@ -21,13 +21,16 @@ from transformers import (
 )
 
 from common.artifact import CardText, load, save
-from common.errors import UserError
+from common.uneven import Uneven
 from distill.compress_chain import Artifact
 from distill.compress_measure import Entry, measured
-from distill.compress_options import CompressOptions, refuse_kinds
+from distill.compress_options import CompressOptions
+from distill.compress_prune import Pruning
 from distill.compress_ship import Exporting, Quantising
 from distill.compress_trim import Trimming
 from distill.predict_tags import words_of
+from distill.recovery import Training
+from students.pruned_shape import shape_of
 from teacher.data import Example, TaskData
 from teacher.prepare import predict_logits, prepare, tune
 from teacher.questions import Answer, Gold
@@ -190,9 +193,29 @@ def test_a_model_that_no_longer_reads_windows_says_so_no_longer(
     assert "long_texts" not in (tmp_path / "m" / "config.json").read_text(encoding="utf-8")
 
 
-def test_pruning_alone_is_for_whole_texts() -> None:
-    for kind in ("tags", "questions", "choices"):
-        refuse_kinds(kind, OPTIONS)
-        with pytest.raises(UserError, match=f"'{kind}' are not pruned here: leave --prune out"):
-            refuse_kinds(kind, CompressOptions(prune=0.5))
-    refuse_kinds("multilabel", CompressOptions(prune=0.5))
+@pytest.mark.parametrize("kind", ["tags", "questions", "choices"])
+def test_a_pruned_model_of_each_kind_learns_again_and_answers_as_it_was_measured(
+    kind: str, tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    task, cls = KINDS[kind]()
+    model = tiny_bert(model_class=cls, initializer_range=0.3, **_head(task))
+    prepared = prepare(task, tiny_tokenizer, LENGTH)
+    tune(model, prepared)
+    save(model, tiny_tokenizer, tmp_path / "m", card=CardText(title="m", description="", task="t"), max_length=LENGTH)
+    pruning = Pruning(
+        task=task,
+        options=CompressOptions(prune=0.4, prune_steps=2, prune_parts="heads,ffn,hidden"),
+        training=Training(learning_rate=1e-3, precision="fp32", checkpoint_every=50, seed=0),
+        max_length=LENGTH,
+        teacher_logits=lambda: predict_logits(model, prepared, "train"),
+    )
+    pruned = pruning(Artifact(folder=tmp_path / "m"), tmp_path / "1")
+    exported = Exporting(task=task, max_length=LENGTH)(pruned, tmp_path / "2")
+    entries = [Entry(step=str(number), artifact=artifact) for number, artifact in enumerate([pruned, exported])]
+    rows = measured(entries, task, max_length=LENGTH, speed=False, seconds=1.0)
+    smaller = load(pruned.folder)[0]
+    assert isinstance(smaller, cls)
+    assert isinstance(smaller, Uneven)
+    assert shape_of(smaller).encoder_parameters <= 0.6 * shape_of(model).encoder_parameters
+    assert (tmp_path / "1" / "prune-2" / "recovered" / "layers.txt").read_text(encoding="utf-8") == "1 2\n"
+    assert as_list(rows[0].predictions) == as_list(rows[1].predictions)

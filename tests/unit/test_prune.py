@@ -16,7 +16,6 @@ from transformers import (
     AlbertConfig,
     AlbertForSequenceClassification,
     BertForSequenceClassification,
-    BertForTokenClassification,
     DistilBertConfig,
     DistilBertForSequenceClassification,
     PreTrainedModel,
@@ -243,8 +242,6 @@ def test_mistakes_are_named(tiny_bert: Make) -> None:
     )
     with pytest.raises(UserError, match="'albert' cannot be pruned"):
         shape_of(albert)
-    with pytest.raises(UserError, match="BertForTokenClassification cannot be pruned"):
-        shape_of(tiny_bert(model_class=BertForTokenClassification))
 
 
 def test_transformers_alone_refuses_an_uneven_folder(tiny_bert: Make, tiny_tokenizer, tmp_path: Path) -> None:

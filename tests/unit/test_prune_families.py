@@ -1,5 +1,6 @@
 """Pruning of every family that can be, by whatever it pools: shapes, folders that reload bit for bit, closed forms."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from common.architectures import register_architectures
 from common.artifact import CardText, load, save, verify
 from common.errors import UserError
 from common.families import max_length
+from common.heads import AUTO_CLASSES, CHOICE, SPANS, TOKENS
 from common.pooled import POOLED, family_type, pooled_configuration, pooling_of
 from common.uneven import FAMILIES, Uneven, plain_class
 from distill.compress_chain import Artifact
@@ -25,11 +27,12 @@ from distill.measure import count_parameters
 from distill.recovery import Training
 from students.anatomy import anatomy
 from students.export import export_onnx
-from students.importance import Seen, taylor
+from students.importance import Loss, Seen, taylor
 from students.prune import cut, pruned
 from students.pruned_shape import EncoderShape, shape_of
 from students.ranking import Kept, everything
 from students.runtime import OnnxModel
+from teacher.prepare import output_logits
 
 PLAIN = ("roberta", "xlm-roberta", "camembert", "electra", "electra-wide", "distilbert")
 POOLING = ("bert mean", "roberta max", "electra mean", "distilbert mean", "xlm-roberta mean")
@@ -126,6 +129,74 @@ def test_half_of_every_part_goes_and_the_folder_reloads_bit_for_bit(
     )
     assert sum(shape_of(twice).ffn) < sum(shape.ffn)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def with_head(family: str, head: str) -> PreTrainedModel:
+    """The same for tags of 3 kinds, for spans, or for choices."""
+    config = tiny_config(family)
+    config.num_labels = {TOKENS: 3, SPANS: 2, CHOICE: 1}[head]
+    torch.manual_seed(1)
+    model = AUTO_CLASSES[head].from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def batch_for(model: PreTrainedModel, head: str) -> tuple[dict[str, Tensor], Loss]:
+    """Two examples, of two choices each where choices are scored, and a mean over examples of a made-up loss."""
+    batch = padded(model)
+    del batch["labels"]
+    if head == CHOICE:
+        batch = {name: tensor.unflatten(0, (2, 2)) for name, tensor in batch.items()}
+
+    def loss(batch: Mapping[str, Tensor]) -> Tensor:
+        logits = output_logits(model(**batch), {}).flatten(1)
+        return (logits.sin().sum(1)).mean()
+
+    return batch, loss
+
+
+@pytest.mark.parametrize("head", [TOKENS, SPANS, CHOICE])
+@pytest.mark.parametrize("family", ["bert", *PLAIN])
+def test_models_with_other_heads_lose_half_and_reload_bit_for_bit(
+    family: str, head: str, tiny_tokenizer, tmp_path: Path
+) -> None:
+    model = with_head(family, head)
+    whole = shape_of(model)
+    assert whole.parameters == count_parameters(model)
+    assert whole.flops(16) == flops(model, length=16)
+    assert (whole.pooled, whole.everywhere) == ((True, False) if head == CHOICE else (False, True))
+    batch, loss = batch_for(model, head)
+    smaller, kept = pruned(
+        model,
+        [batch],
+        loss,
+        parts=["heads", "ffn", "hidden"],
+        cost=lambda shape: shape.encoder_parameters,
+        most=0.5 * whole.encoder_parameters,
+    )
+    shape = shape_of(smaller)
+    assert shape == kept.shape(whole)
+    assert shape.encoder_parameters <= 0.5 * whole.encoder_parameters
+    assert shape.parameters == count_parameters(smaller)
+    assert shape.flops(16) == flops(smaller, length=16)
+    assert plain_class(smaller) is type(model)
+    save(smaller, tiny_tokenizer, tmp_path / "m", card=CardText(title="pruned", description="A test.", task="toy"))
+    verify(tmp_path / "m", smaller, batch)
+
+
+@pytest.mark.parametrize("head", [TOKENS, CHOICE])
+def test_importance_under_other_heads_is_the_derivative_by_a_gate(head: str) -> None:
+    model = with_head("roberta", head)
+    batch, loss = batch_for(model, head)
+    scores = taylor(model, [batch], loss).scores
+    gate = torch.ones(64, requires_grad=True)
+    anatomy(model).layers[0].ffn_out.register_forward_pre_hook(lambda _, inputs: (inputs[0] * gate,))
+    rows = range(len(batch["input_ids"]))
+    examples = [{name: tensor[row : row + 1] for name, tensor in batch.items()} for row in rows]
+    wanted = torch.stack([torch.autograd.grad(loss(example), gate)[0].square() for example in examples]).mean(0)
+    assert torch.allclose(scores.ffn[0], wanted, rtol=1e-3, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["bert", *KINDS])
