@@ -21,11 +21,11 @@ from distill.compress_steps import Work, work_for
 from distill.compress_summary import chain_table
 from distill.runs import drop_if_unused, numbered
 from distill.shipping import UNCHANGED, Shipment, cards_of, chain_of, ship
+from distill.text import named_corpus
 from distill.transfer_sets import key_of, weights_digest
 from reports.build import build_reports, check_place
 from reports.record import Record
 from students.onnx_folder import INFO as ONNX_INFO
-from teacher.corpus import load_corpus
 from teacher.data import TaskData, describe
 from teacher.finetune import CLAIM, claim
 from teacher.loop_config import resolve_precision
@@ -132,7 +132,7 @@ def _key(config: CompressConfig, data: TaskData, folders: Sequence[Path], precis
     options = plain(dataclasses.asdict(config.compress))
     weights = [weights_digest(str(folder)) for folder in folders]
     source = config.compress.general_text
-    text = () if source is None else (load_corpus(source).fingerprint(),)
+    text = () if source is None else (named_corpus(source, "--general-text").fingerprint(),)
     reading = () if (data.long, data.stride) == ("truncate", None) else (data.long, data.stride)
     return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed, *text, *reading)
 

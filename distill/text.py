@@ -10,11 +10,25 @@ from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
 from teacher.batches import Batches, attention_mask, padded, padded_length
-from teacher.corpus import load_corpus
+from teacher.corpus import Corpus, load_corpus
 from teacher.data import TaskData
 
 MOST_DOCUMENTS = 200_000
 """Read of a corpus: a stage on general text needs some thousand of them."""
+
+
+def named_corpus(source: str, option: str) -> Corpus:
+    """The corpus that an option names.
+
+    Raises:
+        UserError: nothing is there, or no text is in it; the option is named.
+    """
+    try:
+        corpus = load_corpus(source)
+        next(corpus.texts(), None)
+    except UserError as error:
+        raise UserError(f"{option} {source}: {error}") from error
+    return corpus
 
 
 def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--text") -> list[str]:
@@ -26,7 +40,7 @@ def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--t
     if source == "task":
         texts = [" ".join(filter(None, (example.text, example.pair))) for example in data.splits["train"]]
     else:
-        texts = [" ".join(document) for document in itertools.islice(load_corpus(source), MOST_DOCUMENTS)]
+        texts = [" ".join(document) for document in itertools.islice(named_corpus(source, option), MOST_DOCUMENTS)]
     if not texts:
         raise UserError(f"{option} {source}: no text in it")
     chosen = np.random.default_rng(0).permutation(len(texts))[:limit]

@@ -15,12 +15,12 @@ from distill.augment import Augmented, AugmentSettings, Proposers, augmented
 from distill.config import RunConfig
 from distill.proposals import MaskedModel, load_masked_model
 from distill.teacher_outputs import TeacherOutputs, read_outputs
+from distill.text import named_corpus
 from distill.transfer_sets import TransferSet, file_digest, key_of, stored_set, weights_digest, write_set
 from distill.two_tokenizers import tokenizer_files
 from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
 from distill.words import has_words
-from teacher.corpus import load_corpus
 from teacher.data import Example, TaskData
 from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
@@ -221,7 +221,7 @@ def digests(config: RunConfig) -> dict[str, str]:
     }
     folders = {flag: [str(name) for name in names if name and Path(name).is_dir()] for flag, names in models.items()}
     general = config.compress.general_text
-    texts = {} if general is None else {"--general-text": load_corpus(general).fingerprint()}
+    texts = {} if general is None else {"--general-text": named_corpus(general, "--general-text").fingerprint()}
     found = (
         texts
         | {flag: file_digest(path) for flag, path in files.items() if path is not None}

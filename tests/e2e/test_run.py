@@ -148,6 +148,7 @@ def test_an_interrupted_run_of_others_is_left_alone(
         (["--teacher", "./nowhere"], ["./nowhere", "config.json"]),
         (["--resume"], ["no unfinished run"]),
         (["--start", "copy"], ["copy", "prune"]),
+        (["--trim-vocabulary", "--general-text", "nowhere.txt"], ["--general-text nowhere.txt", "does not exist"]),
         (["--budget", "0", "--seeds", "0"], ["--budget 0", "--seeds 0"]),
     ],
 )

@@ -134,5 +134,7 @@ def test_the_step_counts_in_a_file_and_says_what_other_texts_lose(
     counted, notes = trimmed(keep_frequent=1, general_text=str(tmp_path / "general.txt"))
     assert "film" in counted and "plot" not in counted
     assert notes[1] == "pieces a word on the selection split: 1.0000, then 1.0000"
-    with pytest.raises(UserError, match=r"nowhere\.txt"):
-        trimmed(general_text=str(tmp_path / "nowhere.txt"))
+    (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
+    for name, problem in (("nowhere.txt", "does not exist"), ("empty.txt", "no text in empty.txt")):
+        with pytest.raises(UserError, match=rf"--general-text \S+{name}: .*{problem}"):
+            trimmed(general_text=str(tmp_path / name))
