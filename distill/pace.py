@@ -43,9 +43,7 @@ def _as_long_as(first: Job, job: Job, paces: Paces) -> Job:
     if job.row == first.row:
         return job
     factor = _seconds(first, paces) / _seconds(job, paces)
-    stages = tuple(
-        dataclasses.replace(stage, steps=max(1, round(_steps(stage) * factor)), most_steps=None) for stage in job.stages
-    )
+    stages = tuple(dataclasses.replace(stage, steps=max(1, round(_steps(stage) * factor))) for stage in job.stages)
     return dataclasses.replace(job, stages=stages)
 
 
@@ -71,7 +69,7 @@ def _pace(job: Job, shared: Shared, workers: int) -> dict[str, float]:
     """Stage to seconds a step: of one job while as many others of its kind train beside it as in the run."""
     with tempfile.TemporaryDirectory() as folder:
         stages = tuple(
-            dataclasses.replace(stage, name=name, steps=steps, most_steps=None, select=False)
+            dataclasses.replace(stage, name=name, steps=steps, select=False)
             for stage in job.stages
             for name, steps in ((f"{stage.name}-warm", WARM), (stage.name, TIMED))
         )

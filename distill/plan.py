@@ -52,7 +52,7 @@ def plan(
         ]
         if config.distilling.twins:
             first = next(iter(recipes.values()))
-            twin = twin_recipe(first, steps=steps_of(first, sizes) if equal else None, sizes=sizes)
+            twin = twin_recipe(first, sizes, steps=steps_of(first, sizes) if equal else None)
             kinds.append((None, f"{name}-twin", twin, True))
         jobs += [
             Job(

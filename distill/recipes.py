@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from distill.published import distilbert_recipe, minilmv2_recipe, pkd_recipe, tinybert_recipe
-from distill.stages import Stage
+from distill.stages import Stage, steps_of
 
 TOKENS = 1024
 """Pieces that a fast recipe fills its batches with: about 70 texts of SST-2. The papers' recipes have 32, always."""
@@ -30,8 +30,9 @@ def tiny_recipe() -> tuple[Stage, ...]:
             tokens=TOKENS,
             losses=layers,
             learning_rate=3e-4,
-            epochs=1.0,
-            most_steps=1500,
+            epochs=0.5,
+            least_steps=150,
+            most_steps=750,
         ),
         Stage(
             name="prediction",
@@ -42,6 +43,7 @@ def tiny_recipe() -> tuple[Stage, ...]:
             losses={"soft": 1.0},
             learning_rate=2e-4,
             epochs=2.0,
+            least_steps=300,
             most_steps=4000,
             select=True,
         ),
@@ -61,6 +63,7 @@ def distil_recipe() -> tuple[Stage, ...]:
             temperature=2.0,
             learning_rate=2e-4,
             epochs=2.0,
+            least_steps=300,
             most_steps=4000,
             select=True,
         ),
@@ -83,6 +86,7 @@ def albert_recipe() -> tuple[Stage, ...]:
             losses={"embedding": 1.0, "hidden": 1.0},
             learning_rate=5e-4,
             epochs=2.0,
+            least_steps=200,
             most_steps=3000,
         ),
         Stage(
@@ -94,6 +98,7 @@ def albert_recipe() -> tuple[Stage, ...]:
             losses={"soft": 1.0},
             learning_rate=2e-4,
             epochs=4.0,
+            least_steps=400,
             most_steps=6000,
             select=True,
         ),
@@ -113,6 +118,7 @@ def outputs_recipe() -> tuple[Stage, ...]:
             temperature=2.0,
             learning_rate=2e-4,
             epochs=3.0,
+            least_steps=300,
             most_steps=6000,
             select=True,
         ),
@@ -141,16 +147,12 @@ def recipe_for(name: str, student: str, *, outputs: bool = False) -> tuple[Stage
     return RECIPES[student if name == OWN else name]()
 
 
-def twin_recipe(
-    stages: tuple[Stage, ...], *, steps: int | None = None, sizes: Mapping[str, int] | None = None
-) -> tuple[Stage, ...]:
-    """The same student without distillation: labels alone, for as many task epochs as its stages have together.
+def twin_recipe(stages: tuple[Stage, ...], sizes: Mapping[str, int], *, steps: int | None = None) -> tuple[Stage, ...]:
+    """The same student without distillation: labels alone, for as many steps as its task stages have together.
 
-    Where they draw from other sets than the labelled rows, `sizes` (set to examples) makes as many steps of it. With
-    `steps` for as many steps: where recipes are compared, all have the same.
+    `sizes`: set to its examples. With `steps` for as many steps: where recipes are compared, all have the same.
     """
     task = [stage for stage in stages if stage.data != "text"]
-    limits = [stage.most_steps for stage in task if stage.most_steps is not None]
     return (
         Stage(
             name="labels",
@@ -161,16 +163,9 @@ def twin_recipe(
             tokens=task[-1].tokens,
             losses={"hard": 1.0},
             learning_rate=task[-1].learning_rate,
-            epochs=sum(stage.epochs * _passes(stage, sizes) for stage in task),
-            steps=steps,
-            most_steps=sum(limits) if len(limits) == len(task) and steps is None else None,
+            steps=steps_of(task, sizes) if steps is None else steps,
             dropout=True,
             batch_size=task[-1].batch_size,
             select=True,
         ),
     )
-
-
-def _passes(stage: Stage, sizes: Mapping[str, int] | None) -> float:
-    """Passes over the labelled rows that are as long as one over the stage's examples."""
-    return 1.0 if sizes is None else stage.examples(sizes) / sizes["labeled"]

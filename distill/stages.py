@@ -44,8 +44,10 @@ class Stage:
     """Passes over its examples."""
     steps: int | None = None
     """Steps instead of epochs: on general text no more is read than these need."""
+    least_steps: int | None = None
+    """No fewer steps than these, however few examples an epoch has."""
     most_steps: int | None = None
-    """No more steps than these, however many examples an epoch has."""
+    """No more steps than these, however many it has."""
     dropout: bool = False
     """Drop units as in the student's configuration. A teacher's outputs keep a student from learning rows by heart, and
     a step without dropout takes two thirds of the time on a CPU."""
@@ -126,7 +128,9 @@ class Stage:
 
     def length(self, examples: int) -> int:
         """Steps on so many examples."""
-        steps = self.steps or max(1, round(self.epochs * math.ceil(examples / self.batch_size)))
+        if self.steps is not None:
+            return self.steps
+        steps = max(self.least_steps or 1, round(self.epochs * math.ceil(examples / self.batch_size)))
         return min(steps, self.most_steps or steps)
 
     def loop(self, *, examples: int, seed: int, precision: str, checkpoint_every: int) -> LoopConfig:
@@ -177,6 +181,7 @@ def scaled(stages: tuple[Stage, ...], factor: float) -> tuple[Stage, ...]:
             stage,
             epochs=stage.epochs * factor,
             steps=_times(stage.steps, factor),
+            least_steps=_times(stage.least_steps, factor),
             most_steps=_times(stage.most_steps, factor),
         )
         for stage in stages
@@ -203,7 +208,7 @@ def _with_steps(stages: tuple[Stage, ...], total: int, sizes: Mapping[str, int])
     rest = total - len(stages)
     marks = [round(rest * steps_of(stages[:count], sizes) / whole) for count in range(len(stages) + 1)]
     return tuple(
-        dataclasses.replace(stage, steps=1 + after - before, most_steps=None)
+        dataclasses.replace(stage, steps=1 + after - before)
         for stage, before, after in zip(stages, marks, marks[1:], strict=False)
     )
 

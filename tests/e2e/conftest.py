@@ -119,7 +119,7 @@ def quick(tmp_path: Path, task: Path, teacher: Path, *more: object) -> list[str]
     """Options of the main command for a run of seconds: one process, short stages, nothing measured but quality."""
     places = ["--task", task, "--teacher", teacher, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports"]
     training = ["--teacher-learning-rate", "2e-3", "--teacher-epochs", "4", "--precision", "fp32", "--jobs", "1"]
-    return [str(option) for option in (*places, *training, "--no-speed", "--budget", "0.2", *more)]
+    return [str(option) for option in (*places, *training, "--no-speed", "--budget", "0.05", *more)]
 
 
 def command(*arguments: object) -> list[str]:

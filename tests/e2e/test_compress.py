@@ -37,7 +37,7 @@ def options_for(tmp_path: Path, reviews: Path, teacher: Path, *more: object) -> 
 
 def short(tmp_path: Path, reviews: Path, teacher: Path, *more: object) -> list[str]:
     """Options of a run whose student need not be good."""
-    return quick(tmp_path, reviews, teacher, "--student", "tiny", "--no-twins", "--budget", "0.1", *more)
+    return quick(tmp_path, reviews, teacher, "--student", "tiny", "--no-twins", "--budget", "0.03", *more)
 
 
 def compress(*options: str) -> int:

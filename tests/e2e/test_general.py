@@ -108,7 +108,7 @@ def test_deeper_and_wider_students_and_shared_parts(tmp_path: Path, reviews: Pat
     _distil(
         *("--student", "tiny,albert", "--start", "random", "--layers", 6, "--hidden", 48, "--sharing", "attention"),
         *("--task", reviews, "--teacher", encoder, "--jobs", 1, "--runs", tmp_path / "runs"),
-        *("--reports", tmp_path / "reports", "--budget", "0.2"),
+        *("--reports", tmp_path / "reports", "--budget", "0.05"),
     )
     record = Record.load(tmp_path / "runs" / "reviews-tiny-albert" / "record.json")
     for name in ("tiny", "albert"):

@@ -14,7 +14,7 @@ from reports.record import Record
 def test_seeds_share_what_the_teacher_looks_like_inside(
     tmp_path: Path, reviews: Path, fine_tuned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["--student", "tiny,distil", "--seeds", 2, "--no-twins", "--text", "task", "--budget", "1"]
+    asked = ["--student", "tiny,distil", "--seeds", 2, "--no-twins", "--text", "task", "--budget", "0.1"]
     options = quick(tmp_path, reviews, fine_tuned, *asked)
     losses = []
     for name, gigabytes in (("kept", "1"), ("anew", "0")):

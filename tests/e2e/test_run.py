@@ -54,7 +54,7 @@ def test_three_students_from_a_file_to_a_report(
     monkeypatch.setattr("distill.measure.MOST_REPEATS", 3)
     monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
     monkeypatch.setattr("distill.measure.peak_memory", lambda folder, threads: (folder / "config.json").stat().st_size)
-    options = [*options_for(tmp_path, reviews, encoder), "--budget", "0.2"]
+    options = [*options_for(tmp_path, reviews, encoder), "--budget", "0.05"]
     assert _run(*options, "--student", "tiny,distil,albert", "--seeds", "2", "--jobs", "2") == 0
     output = capsys.readouterr().out
     folder = tmp_path / "runs" / "reviews-tiny-distil-albert"
@@ -101,7 +101,7 @@ def test_killed_in_every_stage_and_resumed_to_the_same_weights(
     tmp_path: Path, reviews: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = [*options_for(tmp_path, reviews, encoder), "--student", "tiny", "--no-twins", "--no-speed"]
-    options += ["--checkpoint-every", "2", "--budget", "2", "--teacher-epochs", "2"]
+    options += ["--checkpoint-every", "4", "--budget", "0.4", "--teacher-epochs", "2"]
     assert _run(*options, "--name", "whole") == 0
     whole = tmp_path / "runs" / "whole" / "tiny" / "seed-0"
     teachers = tmp_path / "runs" / "teachers"

@@ -35,7 +35,7 @@ def test_from_data_to_a_page_a_comparison_and_a_run(
     tmp_path: Path, options: list[str], encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = [*options, "--teacher", str(encoder), "--teacher-learning-rate", "2e-3", "--teacher-epochs", "4"]
-    fixed = ["--fix", "temperature=2,budget=0.1", "--workers", "1"]
+    fixed = ["--fix", "temperature=2,budget=0.03", "--workers", "1"]
     asked = [*options, *fixed, "--range", "hidden=8..20", "--max-size-mb", "0.07"]
     assert _study(*asked, "--trials", "5") == 0
     record = _record(tmp_path)
@@ -68,7 +68,7 @@ def test_from_data_to_a_page_a_comparison_and_a_run(
 
 
 def test_killed_whole_and_gone_on_with(tmp_path: Path, options: list[str]) -> None:
-    asked = ["distill.study", *options, "--fix", "budget=0.5", "--pruner", "none"]
+    asked = ["distill.study", *options, "--fix", "budget=0.1", "--pruner", "none"]
     kill_when(tmp_path / "runs" / "s" / "trials", "1/rung-0/*/history.jsonl", *asked, "--trials", "3", "--workers", "1")
     study = optuna.load_study(study_name="s", storage=open_storage(None, tmp_path / "runs" / "s"))
     assert [trial.state.name for trial in study.trials].count("RUNNING") == 1
@@ -82,7 +82,7 @@ def test_killed_whole_and_gone_on_with(tmp_path: Path, options: list[str]) -> No
 
 def test_a_killed_worker_costs_no_trial(tmp_path: Path, options: list[str]) -> None:
     # One long rung, so that a trial whose worker is read from the store is still under way when that is killed.
-    asked = ["distill.study", *options, "--trials", "3", "--workers", "2", "--rungs", "1", "--fix", "budget=1"]
+    asked = ["distill.study", *options, "--trials", "3", "--workers", "2", "--rungs", "1", "--fix", "budget=0.3"]
     journal, log = tmp_path / "trials.log", tmp_path / "log"
     process = start(log, *asked, "--storage", f"journal:{journal}")
     folder, deadline = tmp_path / "runs" / "s" / "trials", time.monotonic() + 120

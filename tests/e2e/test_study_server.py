@@ -16,7 +16,7 @@ def test_two_workers_share_the_trials_of_a_study_that_is_then_made_longer(
     postgres: str, tmp_path: Path, reviews: Path, fine_tuned: Path, forked_workers: None
 ) -> None:
     places = ["--task", reviews, "--runs", tmp_path / "runs", "--reports", tmp_path / "reports", "--name", "s"]
-    settings = ["--precision", "fp32", "--fix", "budget=0.5", "--rungs", "1", "--latency-length", "16"]
+    settings = ["--precision", "fp32", "--fix", "budget=0.05", "--rungs", "1", "--latency-length", "16"]
     asked = [*places, *settings, "--teacher", fine_tuned, "--storage", postgres]
 
     def record(*options: object) -> StudyRecord:

@@ -29,7 +29,7 @@ def options(tmp_path: Path, reviews: Path, encoder: Path) -> list[object]:
 
 
 def test_an_int8_student_is_scored_and_measured_as_it_ships(tmp_path: Path, options: list[object]) -> None:
-    chain = ["--fix", "runtime=int8,trim=on,prune=0.3,layers=2,budget=0.5", "--max-size-mb", "10"]
+    chain = ["--fix", "runtime=int8,trim=on,prune=0.3,layers=2,budget=0.05", "--max-size-mb", "10"]
     assert _study(*options, *chain, "--trials", "1") == 0
     (row,) = _record(tmp_path).trials
     assert row.state == "complete" and row.score is not None and row.rungs == (row.score,)
@@ -49,7 +49,7 @@ def test_an_int8_student_is_scored_and_measured_as_it_ships(tmp_path: Path, opti
 
 
 def test_in_full_the_preset_and_the_best_are_compared_as_they_ship(tmp_path: Path, options: list[object]) -> None:
-    chain = ["--fix", "trim=on,prune=0.3,layers=2,budget=0.5", "--confirm", "1", "--seeds", "1"]
+    chain = ["--fix", "trim=on,prune=0.3,layers=2,budget=0.05", "--confirm", "1", "--seeds", "1"]
     assert _study(*options, *chain, "--trials", "1") == 0
     preset, best = _record(tmp_path).finals
     assert (preset.name, best.name) == ("preset", "trial 0")

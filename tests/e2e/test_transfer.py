@@ -38,7 +38,7 @@ def _run(
         "--jobs",
         "1",
         "--budget",
-        "0.2",
+        "0.05",
     ]
     options += ["--name", "mine", *more]
     assert run_command(main, RunConfig, arguments=[str(option) for option in options]) == code

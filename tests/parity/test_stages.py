@@ -157,15 +157,17 @@ def test_the_fitted_projection_is_the_least_squares_one(
     assert isinstance(fitted_projection(teacher, teacher, [batch], (1, 2, 3, 4)), nn.Identity)
 
 
-def test_recipes_scale_and_their_twin_has_as_many_task_epochs() -> None:
+def test_recipes_scale_and_their_twin_has_as_many_task_steps() -> None:
     stages = scaled(RECIPES["tiny"](), 0.5)
     whole = RECIPES["tiny"]()
     assert [stage.epochs for stage in stages] == [stage.epochs / 2 for stage in whole]
     assert stages[0].steps == whole[0].steps // 2
-    (twin,) = twin_recipe(stages)
+    (twin,) = twin_recipe(stages, {"labeled": 50_000})
     assert twin.losses == {"hard": 1.0}
     assert twin.dropout
-    assert twin.epochs == sum(stage.epochs for stage in stages if stage.data == "train")
+    # 1,563 steps an epoch: a quarter of them, no more than 375, and one whole.
+    assert twin.steps == 375 + 1563
+    assert twin_recipe(stages, {"labeled": 320})[0].steps == 75 + 150
 
 
 def test_a_stage_that_cannot_be_is_refused() -> None:
@@ -178,10 +180,11 @@ def test_a_stage_that_cannot_be_is_refused() -> None:
         Stage(name="x", description="", teacher="none", data="train", losses={"soft": 1.0}, learning_rate=1e-4)
 
 
-def test_a_stage_is_as_long_as_its_epochs_but_no_longer_than_its_limit() -> None:
+def test_a_stage_is_as_long_as_its_epochs_but_within_its_limits() -> None:
     options = {"seed": 0, "precision": "fp32", "checkpoint_every": 10}
-    stage = dataclasses.replace(RECIPES["tiny"]()[1], epochs=2.0, most_steps=50, batch_size=10)
+    stage = dataclasses.replace(RECIPES["tiny"]()[1], epochs=2.0, most_steps=50, least_steps=9, batch_size=10)
     assert stage.loop(examples=101, **options).steps == 22
+    assert stage.loop(examples=40, **options).steps == 9
     assert stage.loop(examples=1000, **options).steps == 50
     assert dataclasses.replace(stage, steps=7).loop(examples=1000, **options).steps == 7
 

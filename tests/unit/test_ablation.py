@@ -58,6 +58,6 @@ def test_nearest_layers_can_be_ablated() -> None:
 
 def test_nothing_can_be_removed_from_one_loss() -> None:
     with pytest.raises(UserError, match="--ablate"):
-        ablations(twin_recipe(RECIPES["distil"]()))
+        ablations(twin_recipe(RECIPES["distil"](), {"labeled": 100}))
     with pytest.raises(UserError, match="--ablate takes one recipe apart"):
         DistilOptions(ablate=True, recipe="fast,pkd")

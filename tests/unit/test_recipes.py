@@ -83,7 +83,7 @@ def test_one_recipe_keeps_its_length_and_a_compared_twin_has_the_others_steps() 
     equal = on_equal_steps(recipes, sizes)
     steps = {name: sum(stage.length(1000) for stage in stages) for name, stages in equal.items()}
     assert steps["pkd"] == steps["tiny"] == sum(stage.length(1000) for stage in recipes["tiny"])
-    (twin,) = twin_recipe(equal["tiny"], steps=steps["tiny"])
+    (twin,) = twin_recipe(equal["tiny"], sizes, steps=steps["tiny"])
     assert twin.length(1000) == steps["tiny"]
     assert "each recipe" in twin.description
 
@@ -91,14 +91,14 @@ def test_one_recipe_keeps_its_length_and_a_compared_twin_has_the_others_steps() 
 def test_equal_steps_are_counted_on_the_sets_that_stages_draw_from() -> None:
     recipes = _chosen("tiny,minilmv2", transfer=TransferOptions(augment=2))
     assert {stage.data for stages in recipes.values() for stage in stages} == {"text", "augmented"}
-    sizes = {"labeled": 320, "augmented": 800}
+    sizes = {"labeled": 3200, "augmented": 8000}
     equal = on_equal_steps(recipes, sizes)
-    # 50 of general text, one epoch and two epochs of 25 steps.
-    assert steps_of(equal["tiny"], sizes) == steps_of(equal["minilmv2"], sizes) == 50 + 25 + 50
-    assert [stage.steps for stage in equal["tiny"]] == pytest.approx([50, 25, 50], abs=1)
-    assert [stage.steps for stage in equal["minilmv2"]] == pytest.approx([125 / 3, 250 / 3], abs=1)
-    (twin,) = twin_recipe(equal["minilmv2"], steps=steps_of(equal["minilmv2"], sizes), sizes=sizes)
-    assert twin.length(320) == 125
+    # 50 of general text, half an epoch and two epochs of 250 steps.
+    assert steps_of(equal["tiny"], sizes) == steps_of(equal["minilmv2"], sizes) == 50 + 150 + 500
+    assert [stage.steps for stage in equal["tiny"]] == pytest.approx([50, 150, 500], abs=1)
+    assert [stage.steps for stage in equal["minilmv2"]] == pytest.approx([700 / 3, 1400 / 3], abs=1)
+    (twin,) = twin_recipe(equal["minilmv2"], sizes, steps=steps_of(equal["minilmv2"], sizes))
+    assert twin.length(320) == 700
 
 
 def test_outputs_have_a_recipe_of_their_own_and_no_layers_for_another() -> None:

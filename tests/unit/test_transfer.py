@@ -170,4 +170,4 @@ def test_a_twin_has_as_many_steps_as_stages_on_larger_sets() -> None:
     sizes = {"labeled": 320, "augmented": 800}
     options = {"seed": 0, "precision": "fp32", "checkpoint_every": 10}
     expected = sum(stage.loop(examples=800, **options).steps or 0 for stage in stages[1:])
-    assert twin_recipe(stages, sizes=sizes)[0].loop(examples=320, **options).steps == expected
+    assert twin_recipe(stages, sizes)[0].loop(examples=320, **options).steps == expected
