@@ -17,7 +17,7 @@ from common.files import write_text
 from common.progress import say
 from reports.record import ModelCard, Record
 
-SMALL = ("--teacher-epochs", "5", "--budget", "4", "--seeds", "3")
+SMALL = ("--teacher-epochs", "5", "--seeds", "3")
 GLUE = ("sst2", "cola", "mrpc", "rte", "stsb")
 TASKS: dict[str, tuple[str, ...]] = {
     "sst2": ("--teacher-epochs", "3"),
