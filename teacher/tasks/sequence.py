@@ -52,12 +52,22 @@ class Classification(TextTask):
         return predictions == references
 
     def counts(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
-        if self.data.metric != "accuracy":
-            return None
-        return np.stack([self.right(predictions, references), np.ones(len(references))], axis=1)
+        """(n, 2) right and all, for the accuracy; else (n, 3 C) of each class: right, given as the answer, there."""
+        if self.data.metric == "accuracy":
+            return np.stack([self.right(predictions, references), np.ones(len(references))], axis=1)
+        classes = np.eye(len(self.data.labels))
+        given, there = classes[predictions], classes[references]
+        return np.concatenate([given * there, given, there], axis=1)
 
     def from_counts(self, sums: np.ndarray) -> np.ndarray:
-        return sums[..., 0] / sums[..., 1]
+        if self.data.metric == "accuracy":
+            return sums[..., 0] / sums[..., 1]
+        right, given, there = np.split(sums, 3, axis=-1)
+        if self.data.metric == "matthews":
+            return _matthews(right, given, there)
+        f1 = 2 * right / np.maximum(given + there, 1)
+        # A class that is neither an answer nor there does not count, as in sklearn.
+        return f1[..., 1] if self.data.metric == "f1" else f1.sum(-1) / np.maximum((given + there > 0).sum(-1), 1)
 
     def per_label(self, predictions: np.ndarray, references: np.ndarray) -> tuple[PerLabel, ...]:
         precision, recall, f1, count = scores.precision_recall_fscore_support(
@@ -68,6 +78,14 @@ class Classification(TextTask):
             PerLabel(label=label, n=int(n), precision=float(p), recall=float(r), f1=float(f))
             for label, n, p, r, f in rows
         )
+
+
+def _matthews(right: np.ndarray, given: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """The correlation from counts of each class (Gorodkin 2004); 0 where all answers, or all references, are one."""
+    total = there.sum(-1)
+    product = (total**2 - (given**2).sum(-1)) * (total**2 - (there**2).sum(-1))
+    shared = right.sum(-1) * total - (given * there).sum(-1)
+    return np.where(product > 0, shared / np.sqrt(np.maximum(product, 1)), 0.0)
 
 
 class Regression(TextTask):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from common.bootstrap import bootstrap_difference
 from distill.evaluate import quality
 from teacher.data import Example, TaskData
-from teacher.difference import majority
+from teacher.difference import difference, majority
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
 
@@ -58,6 +59,24 @@ def test_metrics_are_glues() -> None:
         (tp * tn - fp * fn) / ((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)) ** 0.5
     )
     assert majority(task, references) == 0.0
+
+
+@pytest.mark.filterwarnings("ignore:A single label was found")
+@pytest.mark.parametrize(("metric", "classes"), [("matthews", 2), ("matthews", 5), ("f1", 2), ("macro_f1", 5)])
+def test_intervals_are_drawn_from_sums_of_what_sklearn_counts(metric: str, classes: int) -> None:
+    generator = np.random.default_rng(2)
+    task = _task("classification", metric, tuple("abcde"[:classes]), [0, 1])
+    for size in (1, 2, 9, 200):
+        right = generator.integers(0, classes, size)
+        given = np.where(generator.random(size) < 0.6, right, generator.integers(0, classes, size))
+        for answers in (given, np.zeros_like(right), right):
+            sums = task.counts(answers, right).sum(axis=0)
+            assert task.from_counts(sums) == pytest.approx(task.metrics(answers, right)[metric])
+    teacher = np.where(generator.random(200) < 0.8, right, (right + 1) % classes)
+    fast = difference(task, [given], [teacher], right)
+    slow = bootstrap_difference([given], [teacher], right, lambda p, r: task.metrics(p, r)[metric], resamples=100)
+    assert fast.difference == pytest.approx(slow.difference)
+    assert (fast.low, fast.high) == pytest.approx((slow.low, slow.high), abs=0.04)
 
 
 def test_regression_is_scored_by_correlation_with_an_interval() -> None:
