@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from e2e.as_command import as_command, tell_parent
 from transformers import BertModel, PreTrainedModel
 
 from common.command import run_command
+from distill.recipes import RECIPES
+from distill.stages import scaled
 from teacher.finetune import FinetuneConfig
 from teacher.finetune import main as finetune
 
@@ -143,6 +146,14 @@ def start(log: Path, *arguments: object) -> BaseProcess:
     process = _FORKS.Process(target=as_command, args=(list(map(str, arguments)), log))
     process.start()
     return process
+
+
+@pytest.fixture
+def short_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A twentieth of the recipes in this process, for what trains a preset in full."""
+    short = {name: partial(scaled, recipe(), 0.05) for name, recipe in RECIPES.items()}
+    for name, recipe in short.items():
+        monkeypatch.setitem(RECIPES, name, recipe)
 
 
 @pytest.fixture

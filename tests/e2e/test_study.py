@@ -32,10 +32,10 @@ def _record(tmp_path: Path) -> StudyRecord:
 
 
 def test_from_data_to_a_page_a_comparison_and_a_run(
-    tmp_path: Path, options: list[str], encoder: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, options: list[str], encoder: Path, short_recipes: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = [*options, "--teacher", str(encoder), "--teacher-learning-rate", "2e-3", "--teacher-epochs", "4"]
-    fixed = ["--fix", "temperature=2,budget=0.03", "--workers", "1"]
+    fixed = ["--fix", "temperature=2,budget=0.5", "--workers", "1"]
     asked = [*options, *fixed, "--range", "hidden=8..20", "--max-size-mb", "0.07"]
     assert _study(*asked, "--trials", "5") == 0
     record = _record(tmp_path)

@@ -48,8 +48,10 @@ def test_an_int8_student_is_scored_and_measured_as_it_ships(tmp_path: Path, opti
     assert "of what ships" in (tmp_path / "reports" / "s.html").read_text(encoding="utf-8")
 
 
-def test_in_full_the_preset_and_the_best_are_compared_as_they_ship(tmp_path: Path, options: list[object]) -> None:
-    chain = ["--fix", "trim=on,prune=0.3,layers=2,budget=0.05", "--confirm", "1", "--seeds", "1"]
+def test_in_full_the_preset_and_the_best_are_compared_as_they_ship(
+    tmp_path: Path, options: list[object], short_recipes: None
+) -> None:
+    chain = ["--fix", "trim=on,prune=0.3,layers=2,budget=0.5", "--confirm", "1", "--seeds", "1"]
     assert _study(*options, *chain, "--trials", "1") == 0
     preset, best = _record(tmp_path).finals
     assert (preset.name, best.name) == ("preset", "trial 0")
