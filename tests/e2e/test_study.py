@@ -82,7 +82,7 @@ def test_killed_whole_and_gone_on_with(tmp_path: Path, options: list[str]) -> No
 
 def test_a_killed_worker_costs_no_trial(tmp_path: Path, options: list[str]) -> None:
     # One long rung, so that a trial whose worker is read from the store is still under way when that is killed.
-    asked = ["distill.study", *options, "--trials", "3", "--workers", "2", "--rungs", "1", "--fix", "budget=0.3"]
+    asked = ["distill.study", *options, "--trials", "3", "--workers", "2", "--rungs", "1", "--fix", "budget=0.1"]
     journal, log = tmp_path / "trials.log", tmp_path / "log"
     process = start(log, *asked, "--storage", f"journal:{journal}")
     folder, deadline = tmp_path / "runs" / "s" / "trials", time.monotonic() + 120

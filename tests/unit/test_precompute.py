@@ -17,7 +17,7 @@ from distill.distiller import Distiller
 from distill.job import Job
 from distill.precompute import drop_insides, insides, looked_at
 from distill.recipes import RECIPES
-from distill.stages import Stage, filled
+from distill.stages import Stage, filled, scaled
 from students.presets import student_preset
 from teacher.finetune import Teacher
 from teacher.prepare import prepare
@@ -35,10 +35,12 @@ def teacher(tiny_bert: Make, tiny_tokenizer: BertTokenizerFast, tmp_path: Path) 
 
 
 def _jobs(teacher: Teacher, run: Path, *, seeds: int, names: tuple[str, ...] = ("tiny",)) -> list[Job]:
+    """A tiny learns layers in one pass over the texts, a distil in two."""
+    budgets = {"tiny": 2 / 150, "distil": 4 / 300}
     return [
         Job(
             student=student_preset(name, teacher.model.config),
-            stages=RECIPES[name](),
+            stages=scaled(RECIPES[name](), budgets[name]),
             seed=seed,
             folder=run / name / str(seed),
             twin=False,
