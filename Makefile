@@ -7,6 +7,8 @@ SHELL := /bin/bash
 
 # A path or a home that another Python left in the environment would put its packages before ours.
 unexport PYTHONPATH PYTHONHOME
+# Without compiled modules every start of a command would take three times as long.
+unexport PYTHONDONTWRITEBYTECODE
 export PYTHONNOUSERSITE := 1
 
 # Relative on purpose: a checkout whose path has spaces then needs no quoting.

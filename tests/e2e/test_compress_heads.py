@@ -32,7 +32,7 @@ from distill.predict_tags import words_of
 from distill.recovery import Training
 from students.pruned_shape import shape_of
 from teacher.data import Example, TaskData
-from teacher.prepare import predict_logits, prepare, tune
+from teacher.prepare import Prepared, predict_logits, prepare, tune
 from teacher.questions import Answer, Gold
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
@@ -138,16 +138,24 @@ def as_list(predictions: np.ndarray) -> list[Any]:
     return [value.tolist() if isinstance(value, np.ndarray) else value for value in predictions]
 
 
+def saved(
+    kind: str, tiny_bert: Callable[..., PreTrainedModel], tokenizer: BertTokenizerFast, folder: Path
+) -> tuple[PreTrainedModel, Prepared]:
+    """A random model for a task of this kind, which is in `folder` too."""
+    task, cls = KINDS[kind]()
+    model = tiny_bert(model_class=cls, initializer_range=0.3, **_head(task))
+    prepared = prepare(task, tokenizer, LENGTH)
+    tune(model, prepared)
+    save(model, tokenizer, folder, card=CardText(title="m", description="", task="t"), max_length=LENGTH)
+    return model, prepared
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_artifact_answers_as_it_was_measured(
     kind: str, tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
 ) -> None:
-    task, cls = KINDS[kind]()
-    model = tiny_bert(model_class=cls, initializer_range=0.3, **_head(task))
-    prepared = prepare(task, tiny_tokenizer, LENGTH)
-    tune(model, prepared)
-    card = CardText(title="m", description="", task="t")
-    save(model, tiny_tokenizer, tmp_path / "m", card=card, max_length=LENGTH)
+    model, prepared = saved(kind, tiny_bert, tiny_tokenizer, tmp_path / "m")
+    task = prepared.task
     whole = Artifact(folder=tmp_path / "m")
     trimmed = Trimming(task=task, options=OPTIONS, max_length=LENGTH)(whole, tmp_path / "1")
     exported = Exporting(task=task, max_length=LENGTH)(trimmed, tmp_path / "2")
@@ -197,11 +205,8 @@ def test_a_model_that_no_longer_reads_windows_says_so_no_longer(
 def test_a_pruned_model_of_each_kind_learns_again_and_answers_as_it_was_measured(
     kind: str, tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
 ) -> None:
-    task, cls = KINDS[kind]()
-    model = tiny_bert(model_class=cls, initializer_range=0.3, **_head(task))
-    prepared = prepare(task, tiny_tokenizer, LENGTH)
-    tune(model, prepared)
-    save(model, tiny_tokenizer, tmp_path / "m", card=CardText(title="m", description="", task="t"), max_length=LENGTH)
+    model, prepared = saved(kind, tiny_bert, tiny_tokenizer, tmp_path / "m")
+    task = prepared.task
     pruning = Pruning(
         task=task,
         options=CompressOptions(prune=0.4, prune_steps=2, prune_parts="heads,ffn,hidden"),
@@ -214,7 +219,7 @@ def test_a_pruned_model_of_each_kind_learns_again_and_answers_as_it_was_measured
     entries = [Entry(step=str(number), artifact=artifact) for number, artifact in enumerate([pruned, exported])]
     rows = measured(entries, task, max_length=LENGTH, speed=False, seconds=1.0)
     smaller = load(pruned.folder)[0]
-    assert isinstance(smaller, cls)
+    assert isinstance(smaller, type(model))
     assert isinstance(smaller, Uneven)
     assert shape_of(smaller).encoder_parameters <= 0.6 * shape_of(model).encoder_parameters
     assert (tmp_path / "1" / "prune-2" / "recovered" / "layers.txt").read_text(encoding="utf-8") == "1 2\n"
