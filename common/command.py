@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -39,9 +40,15 @@ def run_command(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        options = tyro.cli(
-            config, prog=program, description=description, args=arguments, config=(tyro.conf.OmitArgPrefixes,)
-        )
+        try:
+            options = tyro.cli(
+                config, prog=program, description=description, args=arguments, config=(tyro.conf.OmitArgPrefixes,)
+            )
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Help that is read by `head` or a pager that was left.
+            stop_writing()
+            return 0
         function(options)
     except UserError as error:
         if not silent():
@@ -53,3 +60,11 @@ def run_command(
         )
         return 130
     return 0
+
+
+def stop_writing() -> None:
+    """Standard output goes nowhere from now on: nobody reads it any more.
+
+    Python writes what is left when it ends, which would fail again and say so.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,6 +1,5 @@
 """What a model says of texts: `python -m distill.predict --model DIR "a text"`, of a file or of standard input."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from common.command import run_command
+from common.command import run_command, stop_writing
 from common.errors import UserError
 from common.hardware import usable_cores
 from common.progress import Progress, say, say_on_stderr
@@ -114,8 +113,7 @@ def main(config: PredictConfig) -> None:
         predict(config)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python writes what is left when it ends, which would fail again and say so.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stop_writing()
     except KeyboardInterrupt as error:
         say("stopped" if config.out is None else f"stopped: {config.out} was not written")
         raise SystemExit(130) from error

@@ -3,6 +3,9 @@
 import errno
 import json
 import os
+import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,3 +153,14 @@ def test_help_shows_the_description_and_the_examples_without_gaps(capsys: pytest
         run_command(lambda options: None, Options, arguments=["--help"], examples="\n  python -m x --size 4\n")
     output = capsys.readouterr().out
     assert "One line.\n\nAnother one.\n\nExamples:\n  python -m x --size 4\n" in output
+
+
+def test_help_that_nobody_reads_to_its_end_is_quiet() -> None:
+    program = (
+        "import sys, time; from dataclasses import make_dataclass; from common.command import run_command\n"
+        "time.sleep(1)\n"
+        "sys.exit(run_command(print, make_dataclass('Options', [('size', int, 3)]), arguments=['--help']))"
+    )
+    line = shlex.join([sys.executable, "-c", program]) + " | true; echo ${PIPESTATUS[0]}"
+    result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=True)
+    assert (result.stdout, result.stderr) == ("0\n", "")
