@@ -10,6 +10,7 @@ from common.command import run_command
 from common.study_record import StudyRecord
 from distill.study import main
 from distill.study_config import StudyConfig
+from reports.record import Record
 from students.pruned_shape import shape_of
 
 
@@ -74,3 +75,22 @@ def test_what_cannot_be_shipped_is_refused_before_any_trial(
     assert _study(*options, "--student", "albert", "--fix", "prune=0.5", "--trials", "1") == 2
     assert "share their weights" in capsys.readouterr().err
     assert not list((tmp_path / "runs" / "s").glob("trials/*"))
+
+
+def test_an_onnx_student_beside_the_preset_in_torch_and_a_run_of_it(
+    tmp_path: Path, options: list[object], short_recipes: None
+) -> None:
+    space = ["--fix", "layers=2,budget=0.5", "--range", "runtime=onnx|int8"]
+    full = ["--confirm", "1", "--seeds", "1", "--apply", "best", "--no-speed"]
+    assert _study(*options, *space, "--trials", "1", *full) == 0
+    record = _record(tmp_path)
+    preset, best = record.finals
+    assert (Path(preset.folder) / "model.safetensors").is_file() and (Path(best.folder) / "model.onnx").is_file()
+    assert best.against_preset is not None and set(best.by_seed) == set(preset.by_seed)
+    applied = Record.load(tmp_path / "runs" / "s-trial-0" / "record.json")
+    assert applied.model("tiny").architecture["layers"] == 2
+    (chain,) = applied.compression
+    shipped = chain.rows[-1]
+    assert (shipped.runtime.split()[0], shipped.role) == ("onnxruntime", "chain")
+    assert shipped.precision.startswith("int8") == (record.trials[0].settings["runtime"] == "int8")
+    assert Path(shipped.folder, "model.onnx").is_file()
