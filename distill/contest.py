@@ -13,7 +13,7 @@ from distill.config import RunConfig
 from distill.fit import check_recipe, refuse_layers
 from distill.job import Job
 from distill.recipes import recipe_for
-from distill.shapes import fitting, planned_student
+from distill.shapes import fitting, planned_student, segment_notes
 from distill.stages import Stage, equalised, scaled
 from distill.substitutes import answerable
 from distill.transfer_stages import on_sets
@@ -77,20 +77,26 @@ def on_equal_steps(recipes: Recipes, sizes: Mapping[str, int]) -> Recipes:
     return dict(zip(recipes, equalised(list(recipes.values()), sizes), strict=True))
 
 
-def check_recipes(config: RunConfig, kind: str, teacher: PretrainedConfig, *, two: bool = False) -> tuple[str, ...]:
+def planned_students(config: RunConfig, teacher: PretrainedConfig) -> dict[str, StudentConfig]:
+    """Every student in the shape that its teacher gives it, or that it has in the folder it starts from."""
+    start, folder = config.distilling.start, config.distilling.student_from
+    return {name: planned_student(name, teacher, config.shape, start=start, folder=folder) for name in config.students}
+
+
+def check_recipes(
+    config: RunConfig, kind: str, teacher: PretrainedConfig, *, paired: bool = False, two: bool = False
+) -> tuple[str, ...]:
     """What a reader should know of the students and recipes asked for, with such a teacher on a task of this kind.
 
-    `two`: student and teacher have tokenizers of their own.
+    `paired`: its texts come in pairs. `two`: student and teacher have tokenizers of their own.
 
     Raises:
         UserError: what cannot be done, with the way out.
     """
-    notes: dict[str, None] = {}
+    students = planned_students(config, teacher)
+    notes = dict.fromkeys(segment_notes(students.values(), teacher, paired=paired))
     found: list[Stage] = []
-    for name in config.students:
-        student = planned_student(
-            name, teacher, config.shape, start=config.distilling.start, folder=config.distilling.student_from
-        )
+    for name, student in students.items():
         for recipe, stages in chosen_recipes(config, kind, name, student, teacher, two=two).items():
             notes |= dict.fromkeys(check_recipe(recipe, stages, student, teacher))
             found += stages

@@ -4,24 +4,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from distill.config import RunConfig
-from distill.contest import chosen_recipes, on_equal_steps
+from distill.contest import chosen_recipes, on_equal_steps, planned_students
 from distill.job import Job
 from distill.recipes import twin_recipe
-from distill.shapes import check_positions, planned_student
+from distill.shapes import check_positions
 from distill.stages import filled, steps_of
 from students.presets import StudentConfig
 from teacher.finetune import Teacher
 
 
 def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig]:
-    """Every student in the shape that its teacher gives it, or that it has in the folder it starts from."""
-    start, folder = config.distilling.start, config.distilling.student_from
-    if folder is not None:
-        check_positions(folder, teacher.prepared.max_length)
-    return {
-        name: planned_student(name, teacher.model.config, config.shape, start=start, folder=folder)
-        for name in config.students
-    }
+    """The students of a run; raises UserError for a folder to start from that cannot read the teacher's texts."""
+    if config.distilling.student_from is not None:
+        check_positions(config.distilling.student_from, teacher.prepared.max_length)
+    return planned_students(config, teacher.model.config)
 
 
 def plan(

@@ -58,9 +58,8 @@ def main(config: RunConfig) -> None:
     data = config.data.load()
     # What cannot be done is said before a folder is made and minutes go into a teacher.
     reader = expected_reader(config, data)
-    notes = check_recipes(
-        config, data.kind, expected_config(config.teacher, data, config.scratch), two=reader is not None
-    )
+    expected = expected_config(config.teacher, data, config.scratch)
+    notes = check_recipes(config, data.kind, expected, paired=data.paired, two=reader is not None)
     inputs = read_inputs(config, data)
     notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
     run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config)})

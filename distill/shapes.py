@@ -1,6 +1,7 @@
 """The students of a run before anything is trained: their shape and start, and stages that fit them."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
 from transformers import PretrainedConfig
@@ -30,6 +31,20 @@ def planned_student(
     student = reshaped(preset, teacher, shape, start)
     check_student(student, teacher)
     return student
+
+
+def segment_notes(students: Iterable[StudentConfig], teacher: PretrainedConfig, *, paired: bool) -> tuple[str, ...]:
+    """What a reader should know where texts come in pairs, which the teacher alone has segments for."""
+    if not paired or getattr(teacher, "type_vocab_size", 0) < 2:
+        return ()
+    without = [student.name for student in students if student.family == "distilbert"]
+    if not without:
+        return ()
+    note = (
+        f"{' and '.join(without)}: no segment embeddings, as DistilBERT has none. Which of two texts a piece is of, "
+        "which the teacher is told, is seen from [SEP] alone; tiny and albert are told as well."
+    )
+    return (note,)
 
 
 def check_positions(folder: Path, length: int) -> None:

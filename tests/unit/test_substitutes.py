@@ -63,6 +63,16 @@ def test_it_is_said_before_anything_is_trained() -> None:
         check_recipes(_config(relation_heads=5), "classification", DEBERTA)
 
 
+def test_a_student_that_is_not_told_the_two_texts_of_a_pair_apart_is_named() -> None:
+    config = _config(student="tiny,distil")
+    (note,) = check_recipes(config, "classification", BertConfig(), paired=True)
+    assert note.startswith("distil: no segment embeddings")
+    assert check_recipes(config, "classification", BertConfig()) == ()
+    assert check_recipes(_config(), "classification", BertConfig(), paired=True) == ()
+    # RoBERTa's one type says as little.
+    assert check_recipes(config, "classification", RobertaConfig(type_vocab_size=1), paired=True) == ()
+
+
 def test_local_layers_see_all_of_short_texts() -> None:
     assert MODERN.sliding_window == 64
     assert local_layers(MODERN, 65) == ()
