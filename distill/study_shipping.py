@@ -4,11 +4,13 @@ import dataclasses
 import itertools
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from transformers import PretrainedConfig
 
 from common.files import write_json
 from distill import runtimes
@@ -19,10 +21,9 @@ from distill.compress_steps import Work, steps_for
 from distill.recovery import Training
 from distill.study_costs import costs_of, random_weights, without_start
 from distill.study_space import Space, Value, samples
-from students.build import build_student
+from students.build import build_student, with_head
 from students.onnx_folder import need
 from students.presets import StudentConfig
-from students.vocabulary import trim_vocabulary
 from teacher.loop_config import resolve_precision
 from teacher.tasks.base import Encoded
 
@@ -58,23 +59,34 @@ def check_shipping(space: Space) -> None:
             need(module)
 
 
-def check_shippable(bench: "Bench") -> None:
-    """Raise UserError where the teacher's vocabulary cannot be trimmed, or the smallest students pruned so far."""
-    space, teacher = bench.space, bench.teacher
-    if "on" in space["trim"].choices:
-        trim_vocabulary(teacher.model, teacher.prepared.tokenizer, ["a"])
-    share = max(float(choice) for choice in space["prune"].choices)
-    if share == 0:
-        return
+def largest_share(space: Space) -> float:
+    """What is pruned at most."""
+    return max(float(choice) for choice in space["prune"].choices)
+
+
+def smallest(space: Space) -> list[dict[str, Value]]:
+    """Settings of the students with the least that could be pruned: of the fewest layers, in every width."""
     low = samples(space)[0]
     varied = {
         name: space[name].choices or sorted({space[name].low, space[name].high})
         for name in ("heads", "hidden")
         if name in space
     }
-    for sizes in itertools.product(*varied.values()):
-        student = bench.student(low | {name: int(size) for name, size in zip(varied, sizes, strict=True)})
-        model = build_student(without_start(student), teacher.model, seed=0)
+    return [
+        low | {name: int(size) for name, size in zip(varied, sizes, strict=True)}
+        for sizes in itertools.product(*varied.values())
+    ]
+
+
+def check_pruned(students: Iterable[StudentConfig], teacher: PretrainedConfig, head: str, share: float) -> None:
+    """Raise UserError where a student for such a teacher has not so much that could go, or cannot be pruned.
+
+    `head`: a key of common.heads.AUTO_CLASSES.
+    """
+    with torch.device("meta"):
+        of_its_shape = with_head(teacher, head)
+    for student in students:
+        model = build_student(without_start(student), of_its_shape, seed=0)
         check_share(model, compression({"prune": share}), lambda shape: shape.encoder_parameters)
 
 

@@ -4,21 +4,23 @@ import dataclasses
 from pathlib import Path
 
 from common.progress import say
-from distill.contest import check_recipes
+from distill.contest import check_recipes, planned_students
 from distill.job import Shared
 from distill.precompute import insides
 from distill.run import make_teacher, shared_by_all
 from distill.study_config import StudyConfig
 from distill.study_costs import yardstick
 from distill.study_narrowing import narrowed
-from distill.study_shipping import check_shippable, check_shipping
+from distill.study_shipping import check_pruned, check_shipping, largest_share, smallest
 from distill.study_space import Space, samples, student_space
 from distill.study_trial import Bench, run_config
 from distill.transfer import TransferInputs
+from students.vocabulary import trim_vocabulary
 from teacher.data import TaskData
 from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
 from teacher.scratch import expected_config
+from teacher.tasks import TASKS
 
 
 def searched_students(config: StudyConfig, data: TaskData) -> Space:
@@ -29,6 +31,11 @@ def searched_students(config: StudyConfig, data: TaskData) -> Space:
     for settings in samples(space):
         check_recipes(run_config(config, settings), data.kind, teacher)
     check_shipping(space)
+    if share := largest_share(space):
+        students = [
+            planned_students(run_config(config, settings), teacher)[config.student] for settings in smallest(space)
+        ]
+        check_pruned(students, teacher, TASKS[data.kind].head_kind, share)
     return space
 
 
@@ -42,7 +49,9 @@ def prepared_students(config: StudyConfig, data: TaskData, space: Space, folder:
     score = teacher.prepared.score(teacher.model, "select", precision)
     say(f"teacher: {data.metric} {abs(score):.4f} on the selection split")
     bench = Bench(config=config, folder=folder, space=space, shared=shared, teacher_score=score)
-    check_shippable(bench)
+    if "on" in space["trim"].choices:
+        # What vocabulary cannot be trimmed is refused here and not in the first trial.
+        trim_vocabulary(teacher.model, teacher.prepared.tokenizer, ["a"])
     # Before the trials, which slow what is measured beside them.
     yardstick(bench)
     return dataclasses.replace(bench, shared=_with_insides(bench, teacher, shared, precision))
