@@ -26,11 +26,20 @@ PREDICTED = {
 _OF_PIECES = ("mlm", "generator", "ltr")
 """Terms whose loss without context is that of the pieces' frequencies."""
 
+MADE_OF = {
+    "documents_learned": "documents learned from",
+    "documents_held_out": "documents held out",
+    "pieces_learned": "pieces of text learned from",
+    "vocabulary": "pieces in the vocabulary",
+    "cased": "upper case and accents kept",
+    "random_pair_share": "pairs with a random second text",
+}
+"""Facts on the text, by what they are called on the page."""
+
 
 def pretraining_page(record: PretrainingRecord) -> dict[str, Any]:
     """Everything that pretraining.html.j2 names."""
     facts = record.facts
-    names = ("documents_learned", "documents_held_out", "pieces_learned", "vocabulary", "cased", "random_pair_share")
     return {
         "record": record,
         "objective": record.settings.get("objective", ""),
@@ -44,10 +53,17 @@ def pretraining_page(record: PretrainingRecord) -> dict[str, Any]:
         "figures": figures(record),
         "held_out": [Markup(draw_stack(stack)) for stack in held_out_stacks(record)],
         "training": [Markup(draw_stack(stack)) for stack in training_stacks(record)],
-        "text": details.pairs({name: facts[name] for name in names if name in facts}),
+        "text": details.pairs({words: _in_words(facts[name]) for name, words in MADE_OF.items() if name in facts}),
         "settings": details.pairs(dict(record.settings)),
         "sources": details.pairs(facts.get("sources", {})),
     }
+
+
+def _in_words(value: bool | int | float) -> str:
+    """A count, a share in percent, or yes and no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{100 * value:.1f} %"
 
 
 def figures(record: PretrainingRecord) -> Table:

@@ -31,6 +31,8 @@ _FACTS: dict[str, Any] = {
     },
     "notes": ["a note of the run"],
     "vocabulary": 8000,
+    "cased": False,
+    "random_pair_share": 0.6449,
 }
 
 
@@ -89,6 +91,12 @@ def test_the_page_has_the_figures_and_the_index_names_it(tmp_path: Path) -> None
     }
     assert rows["next sentence (NSP)"]["accuracy, %"] == "73.1"
     assert rows["next sentence (NSP)"]["accuracy without context, %"] == "62.0"
+    made = page.table("name", "value")
+    assert [made[name]["value"] for name in ("pieces in the vocabulary", "upper case and accents kept")] == [
+        "8,000",
+        "no",
+    ]
+    assert made["pairs with a random second text"]["value"] == "64.5 %"
     assert page.tags.count("figure") == 3
     index = page_of(tmp_path / "pages" / "index.html")
     assert "mini.html" in index.addresses
