@@ -28,6 +28,7 @@ from reports.record import Record
 from students.onnx_folder import INFO as ONNX_INFO
 from teacher.data import TaskData, describe
 from teacher.finetune import CLAIM, claim
+from teacher.local import nearest_files
 from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared, prepare_split
 from teacher.ranks import refuse_several
@@ -93,7 +94,10 @@ def checked_model(source: str, task: Task, flag: str) -> Path:
     """The folder of a model that knows the task; raises UserError for others."""
     where = Path(resolve(source))
     if not where.is_dir():
-        raise UserError(f"{flag} {source}: a model folder was expected, not the name of one on the hub")
+        raise UserError(
+            f"{flag} {source} does not exist.{nearest_files(where)} The folder of a fine-tuned model was expected, "
+            "such as runs/NAME/tiny/seed-0/model; one of the hub is downloaded first"
+        )
     if (where / ONNX_INFO).is_file():
         raise UserError(
             f"{flag} {source} is an ONNX folder, which is the end of a chain: give the torch folder that it was "

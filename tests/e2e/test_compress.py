@@ -134,6 +134,7 @@ def test_killed_in_recovery_and_resumed_to_the_same_weights(
             ["--prune-steps 0", "--recovery-epochs 0"],
         ),
         (["--prune", "0.5", "--teacher", "./nowhere"], ["./nowhere"]),
+        (["--prune", "0.5", "--teacher", "testz"], ["--teacher testz does not exist", "Near it: tests", "the hub"]),
     ],
 )
 def test_a_mistake_gives_one_message_and_code_2(
