@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rounds import machine, table
+from rounds import gap, machine, points, table
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from common.bootstrap import Interval, mean_and_spread
@@ -149,9 +149,9 @@ def _cells(line: Line, task: Task, references: np.ndarray) -> tuple[str, ...]:
     value, spread = mean_and_spread(scores)
     return (
         line.name,
-        f"{100 * value:.2f}" + ("" if spread is None else f" ± {100 * spread:.2f}"),
+        points(value, spread),
         ", ".join(f"{100 * score:.2f}" for score in scores),
-        "; ".join(_words(_difference(line, other, task, references), other) for other in line.against),
+        "; ".join(f"{gap(_difference(line, other, task, references))} to {other.name}" for other in line.against),
         line.pretraining,
         f"{line.minutes:.1f}",
     )
@@ -160,11 +160,6 @@ def _cells(line: Line, task: Task, references: np.ndarray) -> tuple[str, ...]:
 def _difference(line: Line, other: Line, task: Task, references: np.ndarray) -> Interval:
     first, second = ([one.predictions for one in answers] for answers in (line.answers, other.answers))
     return difference(task, first, second, references)
-
-
-def _words(interval: Interval, other: Line) -> str:
-    low, high = 100 * interval.low, 100 * interval.high
-    return f"{100 * interval.difference:+.2f} ({low:+.2f} to {high:+.2f}) to {other.name}"
 
 
 def _options() -> argparse.Namespace:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from work import prepare_work
 
+from common.bootstrap import Interval
 from common.files import write_json
 from common.hardware import cpu_name, instruction_sets, memory_bytes, usable_cores
 from common.progress import say
@@ -128,6 +129,18 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def points(value: float, spread: float | None) -> str:
+    """A score in hundredths, with its spread over seeds."""
+    return f"{100 * value:.2f}" + ("" if spread is None else f" ± {100 * spread:.2f}")
+
+
+def gap(interval: Interval | None) -> str:
+    """A difference in hundredths with the ends of its interval."""
+    if interval is None:
+        return ""
+    return f"{100 * interval.difference:+.2f} ({100 * interval.low:+.2f} to {100 * interval.high:+.2f})"
 
 
 def command_line(description: str | None) -> argparse.ArgumentParser:

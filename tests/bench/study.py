@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rounds import table
+from rounds import gap, points, table
 
 from common.errors import UserError
 from common.files import new_folder, write_json, write_text
@@ -132,7 +132,17 @@ def report(records: Mapping[str, StudyRecord], minutes: Mapping[str, float]) -> 
 
 
 def _default_row(row: FinalRow) -> list[str]:
-    return ["default tiny", _score(row), "", f"{row.latency_ms:.2f}", "1.00", f"{row.size_mb:.1f}", "", "", ""]
+    return [
+        "default tiny",
+        points(row.value, row.spread),
+        "",
+        f"{row.latency_ms:.2f}",
+        "1.00",
+        f"{row.size_mb:.1f}",
+        "",
+        "",
+        "",
+    ]
 
 
 def _found(record: StudyRecord) -> Iterator[str]:
@@ -141,16 +151,11 @@ def _found(record: StudyRecord) -> Iterator[str]:
         yield from ("none is within the limit", "", "", "", "")
         return
     preset, own = record.finals[:2]
-    gap = own.against_preset
-    yield _score(own)
-    yield "" if gap is None else f"{100 * gap.difference:+.2f} ({100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
+    yield points(own.value, own.spread)
+    yield gap(own.against_preset)
     yield f"{own.latency_ms:.2f}"
     yield f"{preset.latency_ms / own.latency_ms:.2f}"
     yield f"{own.size_mb:.1f}"
-
-
-def _score(row: FinalRow) -> str:
-    return f"{100 * row.value:.2f}" + ("" if row.spread is None else f" ± {100 * row.spread:.2f}")
 
 
 def _spent(record: StudyRecord, minutes: float) -> Iterator[str]:

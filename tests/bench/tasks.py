@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rounds import table
+from rounds import gap, points, table
 
 from common.errors import UserError, unknown_name
 from common.files import write_text
@@ -71,13 +71,9 @@ def rows(record: Record) -> Iterable[Sequence[str]]:
     metric = f"{record.task.name} ({record.task.metric}, {record.task.rows['evaluate']:,})"
     for card in record.models:
         quality = card.quality
-        spread = "" if quality.spread is None else f" ± {100 * quality.spread:.2f}"
         kept = "" if quality.retained is None else f"{100 * quality.retained:.1f} %"
-        intervals = [
-            "" if gap is None else f"{100 * gap.difference:+.2f} ({100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
-            for gap in (quality.against_teacher, quality.against_twin)
-        ]
-        yield [metric, card.name, f"{100 * quality.value:.2f}{spread}", kept, *intervals]
+        intervals = [gap(quality.against_teacher), gap(quality.against_twin)]
+        yield [metric, card.name, points(quality.value, quality.spread), kept, *intervals]
 
 
 def means(records: Sequence[Record]) -> str:
