@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,34 +59,27 @@ def check_shipping(space: Space) -> None:
             need(module)
 
 
-def largest_share(space: Space) -> float:
-    """What is pruned at most."""
-    return max(float(choice) for choice in space["prune"].choices)
+def check_pruned(
+    space: Space, student: Callable[[Mapping[str, Value]], StudentConfig], teacher: PretrainedConfig, head: str
+) -> None:
+    """Raise UserError where the smallest students of the space have not so much that could go, or cannot be pruned.
 
-
-def smallest(space: Space) -> list[dict[str, Value]]:
-    """Settings of the students with the least that could be pruned: of the fewest layers, in every width."""
+    `student`: of settings, for such a teacher. `head`: a key of common.heads.AUTO_CLASSES.
+    """
+    share = max(float(choice) for choice in space["prune"].choices)
+    if share == 0:
+        return
     low = samples(space)[0]
     varied = {
         name: space[name].choices or sorted({space[name].low, space[name].high})
         for name in ("heads", "hidden")
         if name in space
     }
-    return [
-        low | {name: int(size) for name, size in zip(varied, sizes, strict=True)}
-        for sizes in itertools.product(*varied.values())
-    ]
-
-
-def check_pruned(students: Iterable[StudentConfig], teacher: PretrainedConfig, head: str, share: float) -> None:
-    """Raise UserError where a student for such a teacher has not so much that could go, or cannot be pruned.
-
-    `head`: a key of common.heads.AUTO_CLASSES.
-    """
     with torch.device("meta"):
         of_its_shape = with_head(teacher, head)
-    for student in students:
-        model = build_student(without_start(student), of_its_shape, seed=0)
+    for sizes in itertools.product(*varied.values()):
+        shape = student(low | {name: int(size) for name, size in zip(varied, sizes, strict=True)})
+        model = build_student(without_start(shape), of_its_shape, seed=0)
         check_share(model, compression({"prune": share}), lambda shape: shape.encoder_parameters)
 
 

@@ -11,7 +11,7 @@ from distill.run import make_teacher, shared_by_all
 from distill.study_config import StudyConfig
 from distill.study_costs import yardstick
 from distill.study_narrowing import narrowed
-from distill.study_shipping import check_pruned, check_shipping, largest_share, smallest
+from distill.study_shipping import check_pruned, check_shipping
 from distill.study_space import Space, samples, student_space
 from distill.study_trial import Bench, run_config
 from distill.transfer import TransferInputs
@@ -31,11 +31,12 @@ def searched_students(config: StudyConfig, data: TaskData) -> Space:
     for settings in samples(space):
         check_recipes(run_config(config, settings), data.kind, teacher)
     check_shipping(space)
-    if share := largest_share(space):
-        students = [
-            planned_students(run_config(config, settings), teacher)[config.student] for settings in smallest(space)
-        ]
-        check_pruned(students, teacher, TASKS[data.kind].head_kind, share)
+    check_pruned(
+        space,
+        lambda settings: planned_students(run_config(config, settings), teacher)[config.student],
+        teacher,
+        TASKS[data.kind].head_kind,
+    )
     return space
 
 
