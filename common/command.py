@@ -44,7 +44,6 @@ def run_command(
             options = tyro.cli(
                 config, prog=program, description=description, args=arguments, config=(tyro.conf.OmitArgPrefixes,)
             )
-            sys.stdout.flush()
         except BrokenPipeError:
             # Help that is read by `head` or a pager that was left.
             stop_writing()

@@ -11,7 +11,7 @@ from reports.curves import Line, Panel, Stack, curve_kind, is_total, thin
 from reports.panels import draw_stack
 from reports.tables import Field, Table
 from reports.theme import series_colours
-from reports.words import duration, number, scaled
+from reports.words import duration, number, percent, scaled
 
 PREDICTED = {
     "mlm": "masked pieces (MLM)",
@@ -63,7 +63,7 @@ def _in_words(value: bool | int | float) -> str:
     """A count, a share in percent, or yes and no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else f"{100 * value:.1f} %"
+    return f"{value:,}" if isinstance(value, int) else percent(value)
 
 
 def figures(record: PretrainingRecord) -> Table:
