@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seqeval.scheme import IOB1, IOB2, IOBES, Entities, Token
+from seqeval.scheme import IOB2, IOBES, Entities, Token
 
 OUTSIDE = "O"
 NAMES: dict[str, type[Token]] = {"IOB2": IOB2, "BIOES": IOBES}
@@ -40,7 +40,7 @@ def canonical(sentences: Sequence[Sequence[str]], scheme: str) -> list[list[str]
     ([['B-PER', 'I-PER', 'B-PER', 'O']], [['B-X', 'I-X', 'E-X', 'S-Y']])
     """
     if scheme == "IOB":
-        return [_from_entities(tags) for tags in sentences]
+        return [_begun(tags) for tags in sentences]
     renamed = {"BMES": {"M": "I"}, "BILOU": {"L": "E", "U": "S"}}.get(scheme, {})
     return [[renamed.get(tag[0], tag[0]) + tag[1:] for tag in tags] for tags in sentences]
 
@@ -53,14 +53,16 @@ def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
 
 def _begins_each(tags: Sequence[str]) -> bool:
     """Whether every entity begins with B."""
+    return list(tags) == _begun(tags)
+
+
+def _begun(tags: Sequence[str]) -> list[str]:
+    """With B where an I has nothing of its type before it; B and O as they are (conlleval's reading).
+
+    It is right of IOB and IOB2 alike, so that one ill-formed tag does not change how the others are read.
+    """
     before = (OUTSIDE, *tags)
-    return all(
-        tag[0] != "I" or (last != OUTSIDE and last[2:] == tag[2:]) for last, tag in zip(before, tags, strict=False)
-    )
-
-
-def _from_entities(tags: Sequence[str]) -> list[str]:
-    written = [OUTSIDE] * len(tags)
-    for entity in Entities([list(tags)], IOB1).entities[0]:
-        written[entity.start : entity.end] = [f"B-{entity.tag}"] + [f"I-{entity.tag}"] * (entity.end - entity.start - 1)
-    return written
+    return [
+        f"B-{tag[2:]}" if tag[0] == "I" and last[1:] != tag[1:] else tag
+        for last, tag in zip(before, tags, strict=False)
+    ]

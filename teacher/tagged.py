@@ -55,8 +55,12 @@ def tagged_task(
         tags: Sequence[Sequence[str]] = [sentence.tags for sentence in sentences]
         rows = zip(sentences, canonical(tags, scheme) if scheme else tags, strict=True)
         raw.parts[part] = [_row(sentence, own) for sentence, own in rows]
-    if scheme in ("IOB", "BMES", "BILOU"):
-        notes.append(f"tags are written as {scheme}: read as {'IOB2' if scheme == 'IOB' else 'BIOES'}")
+    if scheme == "IOB":
+        begun = [tag[0] for row in raw.parts["train"] for tag in row.label.split()].count("B")
+        without = begun - [tag[0] for sentence in train for tag in sentence.tags].count("B")
+        notes.append(f"tags are read as IOB2: {without:,} of {counted(begun, 'entity', 'entities')} begin without B")
+    elif scheme in ("BMES", "BILOU"):
+        notes.append(f"tags are written as {scheme}: read as BIOES")
     found = {tag for row in raw.parts["train"] for tag in row.label.split()}
     raw.labels = tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag[2:] if scheme else "", natural_order(tag))))
     raw.metric = "entity_f1" if scheme else "accuracy"

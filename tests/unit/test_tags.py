@@ -114,6 +114,11 @@ def test_schemes_are_told_apart_and_brought_into_one() -> None:
     assert scheme_of([["B-X", "L-X", "U-X"]]) == "BILOU"
     assert scheme_of([["NN", "DT"]]) is None
     assert canonical([["I-X", "B-X", "I-Y"]], "IOB") == [["B-X", "B-X", "B-Y"]]
+    assert canonical([["B-X", "I-X", "O"], ["O", "B-X", "I-Y"], ["O", "I-X", "I-X"]], "IOB") == [
+        ["B-X", "I-X", "O"],
+        ["O", "B-X", "B-Y"],
+        ["O", "B-X", "I-X"],
+    ], "an ill-formed tag in one sentence of IOB2 changes no other"
     assert canonical([["B-X", "L-X", "U-X"]], "BILOU") == [["B-X", "E-X", "S-X"]]
 
 
