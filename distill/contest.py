@@ -17,7 +17,7 @@ from distill.shapes import fitting, planned_student, segment_notes
 from distill.stages import Stage, equalised, scaled
 from distill.substitutes import answerable
 from distill.transfer_stages import on_sets
-from distill.two_tokenizers import as_read, refuse_pieces
+from distill.two_tokenizers import as_read, refuse_choices, refuse_pieces
 from reports.record import Interval
 from reports.words import metric_style
 from students.presets import StudentConfig
@@ -57,6 +57,7 @@ def chosen_recipes(
         stages = on_sets(name, stages, config.transfer, kind)
         if two:
             refuse_pieces(recipe, name, stages, at_pieces=TASKS[kind].per_position and not TASKS[kind].carries)
+            refuse_choices(recipe, name, stages, kind)
         stages = answerable(stages, student.layers, teacher, longest_text(config))
         recipes[recipe] = tuple(
             dataclasses.replace(stage, relation_heads=options.relation_heads) if "relations" in stage.losses else stage

@@ -49,6 +49,7 @@ def second_reading(
     *,
     lengths: np.ndarray,
     limits: tuple[int, int],
+    long: str = "truncate",
 ) -> SecondReading:
     """How `teacher` reads the examples of a stage, beside `own`.
 
@@ -58,11 +59,13 @@ def second_reading(
         teacher: the teacher's.
         lengths: (n,) pieces of each example as the stage has them.
         limits: the longest text in pieces, of the student and of the teacher.
+        long: what is kept of longer ones, "truncate" or "head+tail".
 
     Raises:
         UserError: the stage's rows are not these examples, as where long texts are cut into windows.
     """
-    ours, theirs = (read(examples, tokenizer, limit) for tokenizer, limit in zip((own, teacher), limits, strict=True))
+    tokenizers = zip((own, teacher), limits, strict=True)
+    ours, theirs = (read(examples, tokenizer, limit, long=long) for tokenizer, limit in tokenizers)
     if [len(ids) for ids in ours.input_ids] != lengths.tolist():
         raise UserError(
             "losses on hidden states cannot be had with two tokenizers on this kind of task, whose rows are not whole "

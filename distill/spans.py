@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from distill.losses import wide
 from teacher.data import Example, text_columns
+from teacher.tasks.long_texts import ends
 
 NONE = -1
 """The span of a piece that has none, and the side of a special piece."""
@@ -52,29 +53,48 @@ class Spans:
         return np.array([1 + int(row.max(initial=NONE)) for row in self.own], dtype=np.int64)
 
 
-def read(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Read:
-    """Tokenise as the tasks do, keeping where in the text every piece stands."""
+def read(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int, *, long: str = "truncate"
+) -> Read:
+    """Tokenise as the tasks do, keeping where in the text every piece stands; `long`: "truncate" or "head+tail"."""
     encoding = tokenizer(
         *text_columns(examples),
-        truncation="longest_first",
+        truncation="longest_first" if long == "truncate" else False,
         max_length=max_length,
         return_attention_mask=False,
         return_token_type_ids=True,
         return_offsets_mapping=True,
         return_overflowing_tokens=True,
         stride=0,
+        verbose=False,
     )
     samples = encoding["overflow_to_sample_mapping"]
     first = [row for row, sample in enumerate(samples) if row == 0 or samples[row - 1] != sample]
-    ids, segments = ([np.asarray(encoding[name][row], dtype=np.int64) for row in first] for name in INPUTS)
+    sides = [encoding.sequence_ids(row) for row in first]
+    kept = [_kept(own, max_length) for own in sides]
+    ids, segments = (
+        [np.asarray(encoding[name][row], dtype=np.int64)[own] for row, own in zip(first, kept, strict=True)]
+        for name in INPUTS
+    )
     return Read(
         input_ids=ids,
         segments=segments,
         places=[
-            _places(encoding.sequence_ids(row), encoding["offset_mapping"][row], (example.text, example.pair or ""))
-            for row, example in zip(first, examples, strict=True)
+            _places(sides[row], encoding["offset_mapping"][place], (example.text, example.pair or ""))[kept[row]]
+            for row, (place, example) in enumerate(zip(first, examples, strict=True))
         ],
     )
+
+
+def _kept(sides: Sequence[int | None], max_length: int) -> list[int]:
+    """Numbers of the pieces that remain of a text, its specials among them.
+
+    >>> _kept([None, 0, 0, 0, 0, 0, None], 6), _kept([None, 0, None], 6)
+    ([0, 1, 3, 4, 5, 6], [0, 1, 2])
+    """
+    inner = [piece for piece, side in enumerate(sides) if side is not None]
+    cut = set(inner).difference(ends(inner, max_length - (len(sides) - len(inner))))
+    return [piece for piece in range(len(sides)) if piece not in cut]
 
 
 def _places(sides: Sequence[int | None], offsets: Sequence[tuple[int, int]], texts: tuple[str, str]) -> np.ndarray:

@@ -63,7 +63,7 @@ def stage_batches(
         return StageBatches(batches=batches, ids=ids)
     examples = [example for name in stage.sets for example in _examples(name, prepared, shared)]
     limits = (prepared.max_length, shared.max_length)
-    return _twofold(batches, ids, examples, (prepared.tokenizer, teacher), limits)
+    return _twofold(batches, ids, examples, (prepared.tokenizer, teacher), limits, long=prepared.task.data.long)
 
 
 def _examples(name: str, prepared: Prepared, shared: Shared) -> Sequence[Example]:
@@ -94,9 +94,11 @@ def _twofold(
     examples: Sequence[Example],
     tokenizers: tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase],
     limits: tuple[int, int],
+    *,
+    long: str = "truncate",
 ) -> StageBatches:
     """The batches with the teacher's reading of the same examples beside."""
-    second = second_reading(examples, *tokenizers, lengths=batches.lengths, limits=limits)
+    second = second_reading(examples, *tokenizers, lengths=batches.lengths, limits=limits, long=long)
 
     def collate(indices: Sequence[int], step: int) -> dict[str, Tensor]:
         batch = batches.collate(indices, step)

@@ -19,6 +19,7 @@ from distill.config import RunConfig
 from distill.stages import Stage
 from distill.terms import TERMS
 from students.general import folder_configuration
+from teacher.choices import KIND as CHOICES
 from teacher.data import TaskData
 from teacher.hub import offline_if_unreachable
 from teacher.prepare import Prepared, prepare_split
@@ -155,4 +156,21 @@ def refuse_pieces(recipe: str, student: str, stages: Sequence[Stage], *, at_piec
                 f"tokenizers: {reason}, and student and teacher cut texts differently. Leave it out (--loss-weights "
                 f"{others}), take a recipe on outputs and hidden states (--recipe distil, pkd or albert), or the "
                 "teacher's own tokenizer"
+            )
+
+
+def refuse_choices(recipe: str, student: str, stages: Sequence[Stage], kind: str) -> None:
+    """Refuse losses on hidden states of multiple choice, whose rows are not whole examples.
+
+    Raises:
+        UserError: names stage and losses.
+    """
+    for stage in stages:
+        between = [name for name in stage.losses if TERMS[name].hidden]
+        if kind == CHOICES and between and stage.sets:
+            others = ",".join(f"{name}=0" for name in between)
+            raise UserError(
+                f"recipe {recipe}, stage {stage.name}, student {student}: the loss {between[0]} cannot be had with two "
+                f"tokenizers on multiple choice: leave it out (--loss-weights {others}), or take the teacher's own "
+                "tokenizer"
             )

@@ -57,7 +57,7 @@ def encode_long(
     before, after = _frame(marked)
     room = max_length - len(before) - len(after)
     share = min(max_length // 3 if stride is None else stride, room - 1)
-    parts = [[_ends(ids, room)] if long == "head+tail" else _windows(ids, room, share) for ids in bare]
+    parts = [[ends(ids, room)] if long == "head+tail" else _windows(ids, room, share) for ids in bare]
     example = np.repeat(np.arange(len(parts)), [len(rows) for rows in parts])
     rows = [[*before, *ids, *after] for windows in parts for ids in windows]
     encoded = Encoded(
@@ -83,10 +83,10 @@ def _frame(marked: Sequence[tuple[list[int], list[int]]]) -> tuple[list[int], li
     return ids[:1], ids[1:]
 
 
-def _ends(ids: list[int], room: int) -> list[int]:
+def ends(ids: list[int], room: int) -> list[int]:
     """The first quarter of the room, and the end.
 
-    >>> _ends(list(range(10)), 4), _ends([1, 2], 4)
+    >>> ends(list(range(10)), 4), ends([1, 2], 4)
     ([0, 7, 8, 9], [1, 2])
     """
     head = room // 4

@@ -22,6 +22,7 @@ from transformers import (
 from common.artifact import save
 from common.card import CardText
 from common.errors import UserError
+from distill.changes import ChangeOptions
 from distill.committee import Voice, known_to_all, other_answers, read_otherwise
 from distill.config import DistilOptions, RunConfig
 from distill.contest import answers, check_recipes
@@ -310,6 +311,18 @@ def test_tags_can_be_had_and_answers_to_questions_cannot() -> None:
     assert check_recipes(config, "tags", teacher, two=True) == ()
     with pytest.raises(UserError, match="the loss soft cannot be had with two tokenizers: outputs stand at pieces"):
         check_recipes(config, "questions", teacher, two=True)
+
+
+def test_hidden_states_of_choices_are_not_compared() -> None:
+    """Rows of multiple choice are not whole examples."""
+
+    def check(*weights: str, two: bool) -> tuple[str, ...]:
+        config = RunConfig(student="distil", changes=ChangeOptions(loss_weights=",".join(weights) or None))
+        return check_recipes(config, "choices", RobertaConfig(num_hidden_layers=4), two=two)
+
+    with pytest.raises(UserError, match=r"student distil: the loss cosine cannot .* leave it out \(--loss-weights cos"):
+        check(two=True)
+    assert check(two=False) == check("cosine=0", two=True) == ()
 
 
 def test_windows_are_refused(tiny_tokenizer: BertTokenizerFast, other: PreTrainedTokenizerBase, tmp_path: Path) -> None:

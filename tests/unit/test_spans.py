@@ -11,6 +11,7 @@ from transformers import BertTokenizerFast, PreTrainedTokenizerBase
 from distill.losses import hidden_mse
 from distill.spans import NONE, OTHER, OWN, align, paired, read, spans_of, teachers_view
 from teacher.data import Example
+from teacher.tasks.long_texts import encode_long
 
 TEXTS = (
     Example("the film is good", None, 0),
@@ -49,6 +50,18 @@ def test_a_span_is_the_same_letters_in_both_readings(
             assert covered[0] == covered[1]
             ends.append(covered[0][:2])
         assert ends == sorted(ends)
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "bytes", "unigram"])
+def test_beginning_and_end_are_read_as_the_task_reads_them(
+    name: str, tokenizers: dict[str, PreTrainedTokenizerBase]
+) -> None:
+    texts = [example.text for example in TEXTS]
+    asked = encode_long(texts, np.zeros(4), tokenizers[name], 9, long="head+tail", stride=None)
+    found = read([Example(text, None, 0) for text in texts], tokenizers[name], 9, long="head+tail")
+    assert [ids.tolist() for ids in found.input_ids] == [ids.tolist() for ids in asked.input_ids]
+    for text, places in zip(texts, found.places, strict=True):
+        assert len(text.rstrip()) <= places[-2, 2] <= len(text)
 
 
 def test_words_of_one_reading_are_pieces_of_the_other(tokenizers: dict[str, PreTrainedTokenizerBase]) -> None:
