@@ -15,6 +15,7 @@ from teacher.folds import final_data, fold_data
 from teacher.options import FinetuneOptions
 from teacher.prepare import predict_logits
 from teacher.ranks import from_main, ranks
+from teacher.tasks import task_for
 
 if TYPE_CHECKING:
     from teacher.finetune import Teacher
@@ -54,8 +55,14 @@ def cross_validated(
         out: the teacher's folder.
 
     Raises:
-        UserError: folds that cannot be made, or a model that is fine-tuned already.
+        UserError: folds that cannot be made, a model that is fine-tuned already, or a task whose answers are read with
+            a threshold, since the last model has no rows left to find it on.
     """
+    if found := task_for(data).settings:
+        raise UserError(
+            f"--folds: {data.name} needs rows that are not learned from to find {found[0]} on, and a model of all rows "
+            "has none: leave --folds out"
+        )
     beside = out.with_name(f"{out.name}-folds")
     results = [
         _fold(task, options, beside / f"fold-{number}", fit)

@@ -32,6 +32,8 @@ class Example:
     pair: str | None
     label: Any
     detail: Any = None
+    group: str | None = None
+    """Rows of one group are about one thing, as questions on one article, and are held out together; None: alone."""
 
 
 def text_columns(examples: Sequence[Example]) -> tuple[list[str], list[str] | None]:
@@ -221,7 +223,7 @@ def _finish(raw: RawTask) -> TaskData:
     labels, kind = raw.labels or (), raw.kind or "classification"
     label = label_reader(kind, labels)
     splits = {
-        split: tuple(Example(row.text, row.pair, label(row), row.detail) for row in part)
+        split: tuple(Example(row.text, row.pair, label(row), row.detail, raw.group and raw.group(row)) for row in part)
         for split, part in raw.parts.items()
     }
     return TaskData(

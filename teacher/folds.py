@@ -1,4 +1,4 @@
-"""Rows dealt into folds: classes as even as they can be, and equal texts in one."""
+"""Rows dealt into folds: classes as even as they can be, and what is about one thing in one."""
 
 import dataclasses
 import hashlib
@@ -9,6 +9,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from common.errors import UserError
 from teacher.data import Example, TaskData
+from teacher.labels import SEVERAL, TEXTS
 from teacher.splits import same
 
 FEWEST = 3
@@ -24,18 +25,20 @@ def fold_data(data: TaskData, folds: int, seed: int) -> list[TaskData]:
     The rows are those of "train" and "select"; "evaluate" is left alone.
 
     Raises:
-        UserError: fewer than FEWEST folds, or more than there are different texts.
+        UserError: fewer than FEWEST folds, or more than there are different texts or groups of rows.
     """
     rows = all_rows(data)
-    groups = np.unique([repr(same(row.text, row.pair)) for row in rows], return_inverse=True)[1]
+    groups = np.unique([row.group or repr(same(row.text, row.pair)) for row in rows], return_inverse=True)[1]
     different = int(groups.max()) + 1
     if not FEWEST <= folds <= different:
-        raise UserError(f"--folds {folds}: expected {FEWEST} to {different}, the number of different texts")
+        what = "different texts" if rows[0].group is None else "groups of rows about one thing"
+        raise UserError(f"--folds {folds}: expected {FEWEST} to {different}, the number of {what}")
     dealer = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed)
     places = [found for _, found in dealer.split(np.zeros(len(rows)), _strata(data, rows), groups)]
     if empty := [number for number, found in enumerate(places, start=1) if not len(found)]:
         raise UserError(
-            f"--folds {folds}: fold {empty[0]} would get no rows, since equal texts stay together: take fewer"
+            f"--folds {folds}: fold {empty[0]} would get no rows, since what is about one thing stays together: take "
+            "fewer"
         )
     return [_one(data, rows, places, number) for number in range(folds)]
 
@@ -53,7 +56,11 @@ def all_rows(data: TaskData) -> tuple[Example, ...]:
 
 
 def _strata(data: TaskData, rows: Sequence[Example]) -> np.ndarray:
-    """(n,) classes, or ranges of numbers."""
+    """(n,) classes, ranges of numbers, or how many labels a row has; all the same where rows have tags or answers."""
+    if data.kind in SEVERAL:
+        return np.array([len(set(row.label)) for row in rows])
+    if data.kind in TEXTS:
+        return np.zeros(len(rows), dtype=np.int64)
     labels = np.array([row.label for row in rows])
     if data.labels:
         return labels.astype(np.int64)

@@ -198,6 +198,7 @@ def _task(
         sources={package.name: package.version for package in packages},
         labels=labels,
         kind="classification",
+        group=lambda row: row.file,
     )
     if isinstance(rows, int) and rows > len(drawn["train"]):
         task.notes.append(f"--rows {rows:,} asked for, all {len(drawn['train']):,} training rows used")

@@ -14,7 +14,7 @@ from transformers import BertModel, BertTokenizerFast
 
 from common.errors import UserError
 from teacher.cross_validation import Fold, cross_validated, scores, summary_lines
-from teacher.data import Example, TaskData
+from teacher.data import Example, TaskData, load_task
 from teacher.finetune import Teacher, ready_teacher
 from teacher.folds import all_rows, final_data, fold_data
 from teacher.options import FinetuneOptions
@@ -65,6 +65,35 @@ def test_numbers_are_dealt_out_by_their_size() -> None:
     data = dataclasses.replace(_data("regression"), splits={"train": rows[:40], "select": rows[40:], "evaluate": rows})
     means = [statistics.fmean(row.label for row in fold.splits["evaluate"]) for fold in fold_data(data, 5, seed=0)]
     assert all(abs(mean - 24.5) < 5 for mean in means)
+
+
+def test_tags_and_several_labels_are_dealt_out(tmp_path: Path) -> None:
+    words = ["Ada", "is", "here"]
+    tagged = [{"tokens": [*words[: 1 + index % 3], str(index)], "tags": ["B-X", "O", "O", "O"]} for index in range(40)]
+    for row in tagged:
+        row["tags"] = row["tags"][: len(row["tokens"])]
+    several = [{"text": f"text {index}", "labels": ["a", "b", "c"][: index % 4]} for index in range(40)]
+    for name, rows in (("tags", tagged), ("multilabel", several)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        data = load_task(str(path))
+        assert data.kind == name
+        folds = fold_data(data, 3, seed=0)
+        assert sum(len(fold.splits["evaluate"]) for fold in folds) == len(all_rows(data))
+
+
+def test_rows_about_one_thing_are_in_one_fold() -> None:
+    data = _data()
+    splits = {
+        split: tuple(dataclasses.replace(row, group=row.text.split()[0]) for row in rows)
+        for split, rows in data.splits.items()
+    }
+    grouped = dataclasses.replace(data, splits=splits)
+    for fold in fold_data(grouped, 4, seed=0):
+        parts = [{row.group for row in rows} for rows in fold.splits.values()]
+        assert not parts[0] & parts[1] | parts[0] & parts[2] | parts[1] & parts[2]
+    with pytest.raises(UserError, match="--folds 20: expected 3 to 13, the number of groups of rows about one thing"):
+        fold_data(grouped, 20, seed=0)
 
 
 def test_the_seed_deals_out() -> None:

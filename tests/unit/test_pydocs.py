@@ -101,6 +101,7 @@ def test_task_rules(packages: list[Package], cache: Path) -> None:
         not modules["train"] & (modules["select"] | modules["evaluate"]) and not modules["select"] & modules["evaluate"]
     )
     assert {split: len(part) for split, part in raw.parts.items()} == {"train": 96, "select": 8, "evaluate": 16}
+    assert raw.group is not None and {raw.group(row) for row in rows} == set.union(*modules.values())
     assert raw.labels == ("alpha", "beta") and raw.sources == {"alpha": "1.5", "beta": "1.5"}
 
 

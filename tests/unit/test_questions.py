@@ -5,6 +5,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -16,7 +17,10 @@ from common.errors import UserError
 from distill.committee import other_answers
 from distill.soft import FORMS
 from teacher.answer_scores import answer_scores, normalised, word_f1
+from teacher.cross_validation import cross_validated
 from teacher.data import Example, TaskData, load_task
+from teacher.folds import fold_data
+from teacher.options import FinetuneOptions
 from teacher.prepare import Prepared, predict_logits, prepare, settings_of, tune
 from teacher.questions import Answer, Gold
 from teacher.spans import best_rows, best_spans, best_threshold
@@ -85,6 +89,23 @@ def test_a_file_is_split_by_article_and_no_context_stands_in_two_splits(tmp_path
     # The two that share a context stay together.
     assert sum({"t3", "t7"} <= found for found in titles.values()) == 1
     assert sum(len(rows) for rows in data.splits.values()) == sum(2 * len(article) for article in articles)
+    for fold in fold_data(data, 3, seed=0):
+        assert not {row.detail.article for row in fold.splits["evaluate"]} & {
+            row.detail.article for row in (*fold.splits["train"], *fold.splits["select"])
+        }
+
+
+def test_folds_are_refused_where_a_threshold_has_to_be_found(tmp_path: Path) -> None:
+    articles = [
+        [(f"text {n} is a film", [_asked(f"{n}", ("text", 0)), _asked(f"no {n}", impossible=True)])] for n in range(12)
+    ]
+    data = load_task(str(_squad(tmp_path / "all.json", articles)))
+
+    def fit(*_: object) -> NoReturn:
+        raise AssertionError("nothing is to be trained")
+
+    with pytest.raises(UserError, match=r"--folds: all needs rows that are not learned from .* leave --folds out"):
+        cross_validated(data, FinetuneOptions(), 3, 0, fit=fit, out=tmp_path / "out")
 
 
 def test_an_answer_beside_its_place_is_repaired_and_told(tmp_path: Path) -> None:
