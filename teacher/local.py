@@ -152,8 +152,10 @@ def read_rows(
     """
     skip_first = columns.header and table.columns is None
     names = column_names(table, columns.header)
-    if columns.label not in names and not required:
-        notes.append(f"{table.path.name} has no labels ({columns.label!r} is missing), so it is not used")
+    # A test file without labels has fewer columns, which are counted where there is no header.
+    needed = [columns.label] if columns.header else [columns.label, columns.text]
+    if not required and (missing := [name for name in needed if name not in names]):
+        notes.append(f"{table.path.name} has no labels ({missing[0]!r} is missing), so it is not used")
         return None
     for name in (columns.text, columns.pair, columns.label):
         if name is not None and name not in names:

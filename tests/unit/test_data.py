@@ -267,6 +267,16 @@ def test_glue_layouts(save: Save, name: str) -> None:
     assert load_task(name, data_dir=folder).fingerprint == task.fingerprint
 
 
+def test_cola_s_own_test_file_has_no_labels(save: Save) -> None:
+    rows = [f"gj04\t{n % 2}\t{'*' if n % 2 == 0 else ''}\ta text {n}" for n in range(60)]
+    folder = save("train.tsv", rows[:40], folder="CoLA").parent
+    save("dev.tsv", rows[40:], folder="CoLA")
+    save("test.tsv", ["index\tsentence", *(f"{n}\tanother text {n}" for n in range(20))], folder="CoLA")
+    task = load_task(str(folder))
+    assert task.notes == ("test.tsv has no labels ('4' is missing), so it is not used",)
+    assert len(task.splits["evaluate"]) == 20 and task.splits["evaluate"][0].text == "a text 40"
+
+
 def test_named_columns_override_a_glue_layout(save: Save) -> None:
     rows = ["sentence\tlabel\tother", *(f"a text {n}\t{n % 2}\tb text {n}" for n in range(40))]
     task = load_task(str(save("train.tsv", rows, folder="sst2").parent), text_column="other", label_column="label")
