@@ -1,6 +1,6 @@
 """Tables of multiple choice to rows: a context, perhaps a question, several choices, and which of them is right."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,8 +19,8 @@ KIND = "choices"
 def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
     """The rows of each part; where rows have to be held out, those of one context stay together.
 
-    What is right is said by its number, from 0, or from 1 where none of the training file is 0 and one is the number of
-    choices; by its letter or name; or by its text.
+    What is right is said by its text, where the training file always says it so; by its name; by its number, from 0, or
+    from 1 where none of the training file is 0 and one is the number of choices; by its letter; or by its text.
 
     Raises:
         UserError: no choices, or an answer that is none of them; names file and line.
@@ -40,14 +40,19 @@ def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
         group=lambda row: row.text,
         key=lambda row: (row.text, row.detail),
     )
-    base = _base(_cells(tables["train"], right), tables["train"], roles)
+    answers = _cells(tables["train"], right)
+    texts = _are_texts(answers, tables["train"], roles)
+    base = 0 if texts else _base(answers, tables["train"], roles)
+    if texts and any(answer.isdecimal() for answer in answers):
+        raw.notes.append(f"{right} says the text of a choice, and not its number")
     if base:
         raw.notes.append(f"{right} counts choices from 1")
     for part, table in tables.items():
         if part != "train" and not any(_cells(table, right)):
             raw.notes.append(f"{table.path.name} has no answers, so it is not used")
             continue
-        raw.parts[part] = [_row(table, index, roles, base, oddities) for index in _rows(table)]
+        place = _by_text if texts else partial(_place, base=base)
+        raw.parts[part] = [_row(table, index, roles, place, oddities) for index in _rows(table)]
     raw.labels = tuple(str(place) for place in range(1, max(_sizes(raw)) + 1))
     if len(set(_sizes(raw))) > 1:
         raw.notes.append(f"rows have {min(_sizes(raw))} to {counted(max(_sizes(raw)), 'choice')}")
@@ -75,29 +80,47 @@ def _cells(table: Table, name: str) -> list[str]:
     return [_cell(table, index, name) if name in names_of(table) else "" for index in _rows(table)]
 
 
-def _row(table: Table, index: int, roles: Roles, base: int, oddities: Oddities) -> Row:
+def _row(table: Table, index: int, roles: Roles, place_of: Callable[..., int], oddities: Oddities) -> Row:
     """The context, or the question where there is none; its detail are the choices."""
     where = table.where(index)
     given = given_in(partial(_cell, table, index), roles, where, oddities)
-    place = _place(_cell(table, index, str(roles.right)), given, base, where)
+    place = place_of(_cell(table, index, str(roles.right)), given, where)
     return Row(given.context, None, str(place + 1), table.path.name, table.lines[index], given.texts)
+
+
+def _are_texts(answers: Sequence[str], table: Table, roles: Roles) -> bool:
+    """Whether every answer is the text of one of its choices, so that "3" is not the third of 2, 3 and 4."""
+    return all(
+        given.own.count(answer) == 1 and answer not in given.names
+        for answer, given in zip(answers, _given(table, roles), strict=True)
+    )
 
 
 def _base(answers: Sequence[str], table: Table, roles: Roles) -> int:
     """What the first choice is called where choices are numbered: 0 or 1."""
     if not all(answer.isdecimal() for answer in answers) or any(int(answer) == 0 for answer in answers):
         return 0
+    return int(any(int(answer) == len(given.own) for answer, given in zip(answers, _given(table, roles), strict=True)))
+
+
+def _given(table: Table, roles: Roles) -> Iterator[Given]:
     quiet = Oddities()
-    sizes = (
-        len(given_in(partial(_cell, table, index), roles, table.where(index), quiet).own) for index in _rows(table)
-    )
-    return int(any(int(answer) == size for answer, size in zip(answers, sizes, strict=True)))
+    return (given_in(partial(_cell, table, index), roles, table.where(index), quiet) for index in _rows(table))
 
 
-def _place(answer: str, given: Given, base: int, where: str) -> int:
+def _by_text(answer: str, given: Given, where: str) -> int:
+    if given.own.count(answer) != 1:
+        raise UserError(
+            f"{where}: the answer {answer[:60]!r} is not the text of one of the {len(given.own)} choices, as all of "
+            "the training file are"
+        )
+    return given.own.index(answer)
+
+
+def _place(answer: str, given: Given, where: str, *, base: int) -> int:
     """Which choice is right, from 0."""
     letters = {chr(ord("A") + place): place for place in range(len(given.own))}
-    if answer in given.names:
+    if answer and answer in given.names:
         return given.names.index(answer)
     if answer.isdecimal() and 0 <= int(answer) - base < len(given.own):
         return int(answer) - base

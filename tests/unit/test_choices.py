@@ -111,6 +111,27 @@ def test_one_task_in_many_forms(tmp_path: Path, name: str) -> None:
         assert row.label == n % 4
 
 
+@pytest.mark.parametrize("choices", ["234", "BCA"])
+def test_answers_that_are_texts_are_not_numbers_or_letters(tmp_path: Path, choices: str) -> None:
+    rows = [{"question": f"sum {n}", "choices": list(choices), "answer": choices[n % 3]} for n in range(12)]
+    path = tmp_path / "sums.jsonl"
+    path.write_text(_rows(*rows), encoding="utf-8")
+    data = load_task(str(path))
+    found = {row.text: row.label for rows in data.splits.values() for row in rows}
+    assert found == {f"sum {n}": n % 3 for n in range(12)}
+    assert ("answer says the text of a choice, and not its number" in data.notes) == (choices == "234")
+
+
+@pytest.mark.parametrize("answer", ["", None])
+def test_a_row_without_an_answer_is_refused(tmp_path: Path, answer: str | None) -> None:
+    choices = [{"text": "good"}, {"text": "bad"}]
+    rows = [{"question": f"q{n}", "choices": choices, "answer": "01"[n % 2]} for n in range(12)]
+    rows[3]["answer"] = answer
+    (tmp_path / "train.jsonl").write_text(_rows(*rows), encoding="utf-8")
+    with pytest.raises(UserError, match=r"train.jsonl:4: the answer '' is none of the 2 choices"):
+        load_task(str(tmp_path / "train.jsonl"))
+
+
 def test_questions_about_one_context_stay_together_and_are_not_repeats(tmp_path: Path) -> None:
     rows = [
         {"article": f"article {n // 3}", "question": f"q{n}", "options": [f"a{n}", f"b{n}"], "answer": 0}
