@@ -19,7 +19,7 @@ from distill.predict_fields import Rows
 from distill.predict_heads import head_for
 from distill.predict_input import read_texts, source_name
 from distill.predict_lines import Faults, count_lines, open_lines
-from distill.predict_meaning import refuse_meaningless, require_pairs
+from distill.predict_meaning import refuse_meaningless, require_paired
 from distill.predict_models import Precision, load_model
 from distill.predict_output import check_out, open_output
 from distill.predict_texts import Reading, Text
@@ -141,7 +141,7 @@ def predict(config: PredictConfig) -> None:
     with open_output(config.out, head) as write:
 
         def answer(texts: list[Text]) -> None:
-            require_pairs(head, texts, where=str(config.model))
+            require_paired(head, texts, where=str(config.model))
             write(texts, head.answers(texts, *predictor(texts)))
 
         if config.single:

@@ -29,12 +29,18 @@ def refuse_meaningless(head: Head, options: Answering, *, where: str, second: st
         raise UserError(f"{second} is for models of pairs of texts; {where} was trained on single texts: leave it out")
 
 
-def require_pairs(head: Head, texts: Sequence[Text], *, where: str) -> None:
-    """Raise UserError for the first text alone where the model was trained on pairs, as its config.json says."""
-    if head.rows != "texts" or head.config.get(PAIRS) is not True:
-        return
+def require_paired(head: Head, texts: Sequence[Text], *, where: str) -> None:
+    """Raise UserError for the first text alone where the model was trained on pairs, as its config.json says, and for
+    the first pair where it was not.
+    """
+    wanted = head.rows == "texts" and head.config.get(PAIRS) is True
     for text in texts:
-        if text.pair is None:
+        if text.pair is not None and not _reads_pairs(head):
+            raise UserError(
+                f"line {text.line} has two texts, and {where} was trained on single texts: name the column with the "
+                "text (--text-column)"
+            )
+        if text.pair is None and wanted:
             raise UserError(
                 f"line {text.line} has one text, and {where} was trained on pairs of texts: give the second one with "
                 "--pair, or as a column (--pair-column)"

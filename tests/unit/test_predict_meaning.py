@@ -87,6 +87,16 @@ def test_a_saved_model_says_whether_it_reads_pairs(
     reading = Reading(file=table, text_column="a", pair_column="b")
     with pytest.raises(UserError, match="--pair-column is for models of pairs"):
         predict(PredictConfig(model=tmp_path / "single", reading=reading, running=Running(threads=1)))
+    table.write_text("question,answer\ngood film,bad\n")
+    answers["out"].unlink()
+    for name in ("single", "tags"):
+        with pytest.raises(
+            UserError, match=rf"line 2 has two texts, and .*{name} was .* single texts: name the column"
+        ):
+            predict(PredictConfig(model=tmp_path / name, reading=Reading(file=table), **answers))
+    named = Reading(file=table, text_column="question")
+    predict(PredictConfig(model=tmp_path / "single", reading=named, **answers))
+    assert len(answers["out"].read_text().splitlines()) == 1
 
 
 def _zipped(*names: str) -> bytes:
