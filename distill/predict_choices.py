@@ -33,7 +33,7 @@ class Choice(Head):
         powers = np.exp(scores - scores.max())
         probabilities = [round(value, DIGITS) for value in (powers / powers.sum()).tolist()]
         best = int(scores.argmax())
-        return {"choice": best, "answer": text.choices[best], "probabilities": probabilities}
+        return {"choice": best, "answer": (text.own or text.choices)[best], "probabilities": probabilities}
 
     def columns(self) -> list[str]:
         return ["choice", "answer", "probability"]
@@ -68,7 +68,7 @@ class ChoiceRows(Rows):
 
             given = given_in(cell, self._roles, self.faults.source, self._oddities)
             name = "" if self._id is None else cell(self._id)
-            yield Text(line, given.context, None, name or None, given.texts)
+            yield Text(line, given.context, None, name or None, given.texts, given.own)
         except BadLineError as error:
             self.faults.add(line, str(error))
         except UserError as error:

@@ -21,7 +21,9 @@ class Text:
     pair: str | None = None
     id: str | None = None
     choices: tuple[str, ...] = ()
-    """Of which a model of multiple choice takes one."""
+    """Of which a model of multiple choice takes one, behind the question where there are a context and a question."""
+    own: tuple[str, ...] = ()
+    """The choices as they are written, where that is something else."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@ from seqeval.scheme import IOB2, IOBES, Entities, Token
 OUTSIDE = "O"
 NAMES: dict[str, type[Token]] = {"IOB2": IOB2, "BIOES": IOBES}
 """What tags are turned into, and seqeval's class for it."""
+CANONICAL = {"IOB": "IOB2", "IOB2": "IOB2", "BIOES": "BIOES", "BMES": "BIOES", "BILOU": "BIOES"}
+"""Scheme to the one of NAMES that `canonical` turns it into."""
 
 
 def is_tag(text: str) -> bool:
@@ -31,6 +33,16 @@ def scheme_of(sentences: Sequence[Sequence[str]]) -> str | None:
         if letters & set(own):
             return name
     return "IOB2" if all(map(_begins_each, sentences)) else "IOB"
+
+
+def label_scheme(labels: Sequence[str]) -> str | None:
+    """The scheme of a model's labels, in any order; None: they are no tags of entities.
+
+    >>> label_scheme(["O", "B-X", "B-Y", "I-X", "I-Y"]), label_scheme(["I-X", "O"]), label_scheme(["NN", "DT"])
+    ('IOB2', 'IOB', None)
+    """
+    found = scheme_of([labels])
+    return "IOB2" if found == "IOB" and any(label[0] == "B" for label in labels) else found
 
 
 def canonical(sentences: Sequence[Sequence[str]], scheme: str) -> list[list[str]]:

@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
 from teacher.columns import Asked
+from teacher.cutting import words_of
 from teacher.decoding import Oddities, read_text
 from teacher.raw import RawTask
 from teacher.readers import first_object
@@ -18,7 +18,6 @@ from teacher.tagged import Sentence, tagged_task
 WORDS = ("tokens", "words")
 TAGS = ("tags", "ner_tags", "labels", "pos_tags")
 SPANS = ("spans", "entities")
-_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def matches(file: Path) -> bool:
@@ -82,7 +81,7 @@ def _sentence(file: Path, number: int, line: str) -> Sentence:
 
 
 def _from_spans(where: str, file: str, number: int, text: str, spans: list[Any]) -> Sentence:
-    places = [match.span() for match in _WORD.finditer(text)]
+    places = words_of(text, "letters")
     tags = [OUTSIDE] * len(places)
     for start, end, label in (_span(where, text, span) for span in spans):
         inside = [index for index, (first, last) in enumerate(places) if first < end and last > start]

@@ -7,7 +7,7 @@ from common.errors import UserError
 from common.words import counted
 from teacher.labels import natural_order
 from teacher.raw import RawTask, Row
-from teacher.schemes import OUTSIDE, canonical, scheme_of
+from teacher.schemes import CANONICAL, OUTSIDE, canonical, scheme_of
 
 KIND = "tags"
 
@@ -60,7 +60,7 @@ def tagged_task(
         without = begun - [tag[0] for sentence in train for tag in sentence.tags].count("B")
         notes.append(f"tags are read as IOB2: {without:,} of {counted(begun, 'entity', 'entities')} begin without B")
     elif scheme in ("BMES", "BILOU"):
-        notes.append(f"tags are written as {scheme}: read as BIOES")
+        notes.append(f"tags are written as {scheme}: read as {CANONICAL[scheme]}")
     found = {tag for row in raw.parts["train"] for tag in row.label.split()}
     raw.labels = tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag[2:] if scheme else "", natural_order(tag))))
     raw.metric = "entity_f1" if scheme else "accuracy"

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.heads import TOKENS
 from teacher.batches import padded
+from teacher.cutting import ENTRY, way_of
 from teacher.data import Example
 from teacher.schemes import OUTSIDE, entities, scheme_of
 from teacher.tasks.base import Encoded, PerLabel, Task
@@ -20,6 +21,8 @@ from teacher.word_pieces import first_pieces
 
 IGNORED = -100
 """The label of pieces that no tag belongs to, as in torch's cross-entropy."""
+LOOKED_AT = 1000
+"""Rows by which it is found how words are cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,13 @@ class Tags(Task):
         if self.data.metric != "entity_f1":
             return None
         return "BIOES" if scheme_of([self.data.labels]) == "BIOES" else "IOB2"
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Also how texts are cut into words, as far as the first rows tell."""
+        some = self.data.splits["train"][:LOOKED_AT]
+        way = way_of((example.text, example.detail) for example in some)
+        return {**super().reading, ENTRY: None if way == "words" else way}
 
     def encode(self, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> EncodedTags:
         """Tokenise; of longer sentences the words that are cut off are answered with the constant tag, and counted."""

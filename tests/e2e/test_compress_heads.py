@@ -28,9 +28,9 @@ from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.compress_ship import Exporting, Quantising
 from distill.compress_trim import Trimming
-from distill.predict_tags import words_of
 from distill.recovery import Training
 from students.pruned_shape import shape_of
+from teacher.cutting import words_of
 from teacher.data import Example, TaskData
 from teacher.prepare import Prepared, predict_logits, prepare, tune
 from teacher.questions import Answer, Gold

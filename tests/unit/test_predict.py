@@ -31,11 +31,11 @@ from distill.predict_heads import HEADS, head_for
 from distill.predict_input import read_texts
 from distill.predict_lines import Faults, Lines, open_lines
 from distill.predict_models import find_model
-from distill.predict_tags import words_of
 from distill.predict_texts import Reading, Text
 from distill.predictor import chunks, length_batches
 from students.export import export_onnx
-from teacher.data import Example, TaskData
+from teacher.cutting import words_of
+from teacher.data import Example, TaskData, load_task
 from teacher.decoding import Oddities
 from teacher.prepare import predict_logits, prepare, tune
 from teacher.questions import Answer, Gold
@@ -447,6 +447,10 @@ def test_choices_are_made_as_the_task_makes_them(
     said = capsys.readouterr().out
     assert f"{path}:4 has a fault: two choices or more" in said
     assert "1 text longer than 16 pieces" in said
+    asked = {"context": "the film", "question": "what is it?", "choices": ["good", "bad"]}
+    path = written(tmp_path, "q.jsonl", json.dumps(asked))
+    predict(PredictConfig(model=tmp_path, reading=Reading(file=path), out=tmp_path / "q-o.jsonl", running=running))
+    assert json.loads((tmp_path / "q-o.jsonl").read_text())["answer"] in asked["choices"]
     table = written(tmp_path, "c.csv", "context,choice1,choice2\nthe plot,of music,it\n")
     predict(PredictConfig(model=tmp_path, reading=Reading(file=table), out=tmp_path / "o.csv", running=running))
     assert (tmp_path / "o.csv").read_text().splitlines()[1].startswith(f"2,,{expected[1]},")
@@ -487,3 +491,67 @@ def test_entities_are_those_of_the_models_tags(
         assert all(text[entity["start"] : entity["end"]] == entity["text"] for entity in found)
         assert [name for _, name in places] == ["X"] * len(found)
         assert all(0 < entity["probability"] <= 1 for entity in found)
+
+
+def _tagged(folder: Path, make: Callable[..., PreTrainedModel], tokenizer: BertTokenizerFast, **config: Any) -> Path:
+    """A model that takes its last label for every word."""
+    model = make(model_class=BertForTokenClassification, **config)
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.arange(float(model.config.num_labels)))
+    save(model, tokenizer, folder, card=CARD)
+    return folder
+
+
+def _predicted(model: Path, text: str, **running: Any) -> dict[str, Any]:
+    out = model / "o.jsonl"
+    out.unlink(missing_ok=True)
+    predict(PredictConfig(model=model, text=(text,), out=out, running=Running(threads=1, **running)))
+    answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return answer
+
+
+def test_words_that_were_not_read_have_no_tag(
+    tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    model = _tagged(tmp_path / "m", tiny_bert, tiny_tokenizer, id2label={0: "NN", 1: "VB", 2: "DT"})
+    words = _predicted(model, "the film is good and the actor is great", max_length=8)["words"]
+    assert [word["label"] for word in words] == ["DT"] * 6 + [None] * 3
+    assert [word["probability"] is None for word in words] == [False] * 6 + [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "entities"),
+    [
+        (("O", "I-X", "I-Y", "B-X", "B-Y"), ["the", "film"]),
+        (("O", "I-X"), ["the film"]),
+        (("O", "B-X", "M-X", "E-X", "S-X"), ["the", "film"]),
+        (("O", "B-X", "I-X", "L-X", "U-X"), ["the", "film"]),
+    ],
+)
+def test_labels_of_any_order_and_scheme_are_read(
+    tmp_path: Path,
+    labels: tuple[str, ...],
+    entities: list[str],
+    tiny_bert: Callable[..., PreTrainedModel],
+    tiny_tokenizer: BertTokenizerFast,
+) -> None:
+    names = dict(enumerate(labels))
+    model = _tagged(tmp_path / "m", tiny_bert, tiny_tokenizer, labels=len(labels), id2label=names)
+    assert [entity["text"] for entity in _predicted(model, "the film")["entities"]] == entities
+
+
+def test_words_are_cut_as_in_training(
+    tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    text = "good-film plot"
+    rows = [{"text": f"{text} {n}", "spans": [{"start": 0, "end": 4, "label": "X"}]} for n in range(20)]
+    path = written(tmp_path, "train.jsonl", "\n".join(map(json.dumps, rows)))
+    task = task_for(load_task(str(path)))
+    model = tiny_bert(model_class=BertForTokenClassification, labels=2, id2label={0: "O", 1: "B-X"})
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([-9.0, 9.0]))
+    prepared = prepare(task, tiny_tokenizer, 16)
+    tune(model, prepared)
+    save(model, tiny_tokenizer, tmp_path / "m", card=CARD)
+    assert [entity["text"] for entity in _predicted(tmp_path / "m", text)["entities"]] == ["good", "-", "film", "plot"]
