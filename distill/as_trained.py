@@ -1,16 +1,39 @@
-"""A task read as a model was trained to read it: the command that makes the model smaller need not be told again."""
+"""A task read as a model was trained to read it, by commands that learn from the model or make it smaller."""
 
 import dataclasses
 from pathlib import Path
+from typing import TypeVar
 
 from common.errors import UserError
+from common.heads import head_of
 from common.progress import say
+from distill.config import RunConfig
 from distill.predict_models import CONFIG, read_config
+from distill.study_config import StudyConfig
 from teacher.data import TaskData
 from teacher.sources import resolve
 from teacher.tasks import TASKS
 from teacher.tasks.texts import TextTask
 from teacher.windows import LONG, STRIDE
+
+Config = TypeVar("Config", RunConfig, StudyConfig)
+
+
+def with_task(config: Config) -> tuple[Config, TaskData]:
+    """The task, read as the teacher was trained to read it if it is a folder with a head for such a task, and the
+    settings that say so.
+
+    Raises:
+        UserError: as `as_trained` does, and what loading the task raises.
+    """
+    data = config.data.load()
+    if not Path(config.teacher).is_dir():
+        return config, data
+    folder = Path(resolve(config.teacher))
+    if head_of(read_config(folder).get("architectures")) != TASKS[data.kind].head_kind:
+        return config, data
+    data = as_trained(data, config.teacher)
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, long=data.long, stride=data.stride)), data
 
 
 def as_trained(data: TaskData, source: str) -> TaskData:

@@ -10,6 +10,7 @@ from common.errors import UserError
 from common.files import sole_use
 from common.progress import say
 from distill.answers import check_outputs, stand_in, teacher_logits
+from distill.as_trained import with_task
 from distill.committee import check_others, read_otherwise
 from distill.comparison import compared
 from distill.compress_students import compressed_students
@@ -55,7 +56,7 @@ def main(config: RunConfig) -> None:
     started = time.monotonic()
     precision = resolve_precision(config.precision)
     check_place(config.reports)
-    data = config.data.load()
+    config, data = with_task(config)
     # What cannot be done is said before a folder is made and minutes go into a teacher.
     reader = expected_reader(config, data)
     expected = expected_config(config.teacher, data, config.scratch)

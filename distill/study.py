@@ -13,6 +13,7 @@ from common.errors import UserError
 from common.progress import say
 from common.study_record import FinalRow
 from common.words import counted
+from distill.as_trained import with_task
 from distill.precompute import drop_insides
 from distill.study_config import StudyConfig
 from distill.study_final import apply, confirmed
@@ -43,7 +44,7 @@ def main(config: StudyConfig) -> None:
     refuse_several("distill.study")
     started = time.monotonic()
     check_place(config.reports)
-    data = config.data.load()
+    config, data = with_task(config)
     target = TARGETS[config.target]
     space = target.searched(config, data)
     name = config.name or f"study-{data.name}-{config.searched}"

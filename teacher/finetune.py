@@ -181,6 +181,7 @@ def ready_teacher(
             model=loaded.model, prepared=prepared, folder=folder / "model", origin=done["origin"], outcome=outcome
         )
     if loaded.finetuned:
+        options.refuse(f"{source} is fine-tuned on such a task, and taken as it is")
         if not settings_of(loaded.model, task):
             tune(loaded.model, prepared)
         return Teacher(

@@ -141,6 +141,12 @@ class FinetuneOptions:
         newer = {field.name for field in fields[self.FIRST :] if values[field.name] == field.default}
         return {name: value for name, value in values.items() if name not in newer}
 
+    def refuse(self, why: str) -> None:
+        """Raise UserError where an option is not at its default, in a command that has no use for them."""
+        for entry in dataclasses.fields(self):
+            if (value := getattr(self, entry.name)) != entry.default:
+                raise UserError(f"--{entry.name.replace('_', '-')} {value}: {why}: leave it out")
+
     def __post_init__(self) -> None:
         problems = self._practice_problems()
         if not 0 < self.teacher_learning_rate < math.inf:

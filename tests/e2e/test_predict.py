@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -243,7 +244,12 @@ def test_the_readme_s_examples_run(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text("text,label\na good film,1\nbad,0\n")
     (tmp_path / "texts.txt").write_text("a good film\nbad\n")
     for example in examples:
-        line = re.sub(r"--model \S+", f"--model {shlex.quote(str(exported))}", example)
+        # A run's models say which they read.
+        name = "pairs" if "--pair" in example else "texts"
+        model = shutil.copytree(exported, tmp_path / name, dirs_exist_ok=True)
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "text_pairs": name == "pairs"}))
+        line = re.sub(r"--model \S+", f"--model {shlex.quote(str(model))}", example)
         line = line.replace("python -m", f"PYTHONPATH={shlex.quote(str(ROOT))} {shlex.quote(sys.executable)} -m")
         subprocess.run(line, shell=True, cwd=tmp_path, check=True, timeout=60, stdin=subprocess.DEVNULL)  # noqa: S602
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 3

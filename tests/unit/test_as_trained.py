@@ -11,20 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from toy import toy_task
-from transformers import BertTokenizerFast, PreTrainedModel
+from transformers import BertModel, BertTokenizerFast, PreTrainedModel
 
 from common.artifact import CardText, save
 from common.errors import UserError
-from distill.as_trained import as_trained
+from distill.as_trained import as_trained, with_task
 from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
+from distill.config import RunConfig
 from distill.predict import PredictConfig, Running, predict
 from distill.predict_long import WAYS, single_texts
 from distill.predict_texts import Reading
 from distill.predict_torch import TorchModel
 from distill.recovery import Training
+from distill.transfer_options import TransferOptions
 from teacher.data import Example
+from teacher.finetune import ready_teacher
+from teacher.options import FinetuneOptions, TaskOptions
 from teacher.prepare import predict_logits, prepare
 from teacher.sources import load_for_task
 from teacher.tasks import task_for
@@ -72,6 +76,31 @@ def test_what_was_not_said_is_the_models_own(trained: Path, capsys: pytest.Captu
     pairs = dict.fromkeys(data.splits, (Example("a", "b", 0),))
     with pytest.raises(UserError, match="on single texts"):
         as_trained(dataclasses.replace(data, splits=pairs), str(trained))
+
+
+def test_a_task_is_read_as_its_fine_tuned_teacher_was_trained_to(
+    trained: Path, tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    rows = "".join(f"a text {n},{'abc'[n % 3]}\n" for n in range(40))
+    (tmp_path / "letters.csv").write_text("text,label\n" + rows)
+    asked = TaskOptions(task=str(tmp_path / "letters.csv"))
+    read, data = with_task(RunConfig(data=asked, teacher=str(trained)))
+    assert (read.data.long, read.data.stride) == (data.long, data.stride) == ("windows", 3)
+    tiny_bert(model_class=BertModel, long_texts="windows", window_stride=3).save_pretrained(tmp_path / "encoder")
+    for source in ("auto", "scratch", str(tmp_path / "encoder")):
+        read, data = with_task(RunConfig(data=asked, teacher=source))
+        assert read.data is asked and (data.long, data.stride) == ("truncate", None)
+    with pytest.raises(UserError, match=r"--long head\+tail: .* was trained with --long windows --stride 3"):
+        with_task(RunConfig(data=dataclasses.replace(asked, long="head+tail"), teacher=str(trained)))
+
+
+def test_options_of_a_training_that_is_not_done_are_refused(trained: Path, tmp_path: Path) -> None:
+    options = FinetuneOptions(teacher_epochs=10)
+    with pytest.raises(UserError, match=r"--teacher-epochs 10: .*m is fine-tuned on such a task, and taken as it is"):
+        ready_teacher(str(trained), toy_task(), options, tmp_path / "out", max_length=12, precision="fp32")
+    transfer = TransferOptions(teacher_outputs=tmp_path / "outputs.csv")
+    with pytest.raises(UserError, match="--teacher-pooling mean: with --teacher-outputs no teacher is fine-tuned"):
+        RunConfig(finetuning=FinetuneOptions(teacher_pooling="mean"), transfer=transfer)
 
 
 def test_a_model_that_says_nothing_is_read_as_was_asked(trained: Path) -> None:
