@@ -46,13 +46,17 @@ def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
         )
     oddities = Oddities()
     parts, sources = {}, {}
+    bare = [part for part, file in files.items() if part != "train" and first_object(file) and not matches(file)]
     for part, file in files.items():
+        if part in bare:
+            continue
         text, raw = read_text(file, oddities)
         sources[file.name] = hashlib.sha256(raw).hexdigest()
         numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         parts[part] = [_sentence(file, number, line) for number, line in numbered]
     kept = {part: [sentence for sentence in found if sentence.words] for part, found in parts.items()}
-    return tagged_task(name, kept, {part: file.name for part, file in files.items()}, sources, oddities.notes())
+    notes = [f"{files[part].name} has no tags, so it is not used" for part in bare] + oddities.notes()
+    return tagged_task(name, kept, {part: files[part].name for part in parts}, sources, notes)
 
 
 def _entry(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -99,9 +103,10 @@ def _from_spans(where: str, file: str, number: int, text: str, spans: list[Any])
 
 def _span(where: str, text: str, span: Any) -> tuple[int, int, str]:
     """Start, end and label, from an object or a list of three."""
-    start, end, label = (span.get("start"), span.get("end"), span.get("label")) if isinstance(span, dict) else span
+    given = [span.get(name) for name in ("start", "end", "label")] if isinstance(span, dict) else span
+    start, end, label = given if isinstance(given, list) and len(given) == 3 else (None, None, None)
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(label, str) and label.strip()):
-        raise UserError(f"{where}: a span needs start and end, whole numbers, and a label, a text")
+        raise UserError(f"{where}: a span needs start and end, whole numbers, and a label, a text: found {span!r}")
     if not 0 <= start < end <= len(text):
         raise UserError(f"{where}: the span {start} to {end} is not within the text of {len(text)} characters")
     # White space at a span's ends means nothing.

@@ -67,6 +67,23 @@ def test_a_line_with_a_column_missing_is_named(tmp_path: Path) -> None:
         load_task(str(path))
 
 
+@pytest.mark.parametrize("tag", ["B-big dog", " "])
+def test_a_tag_is_one_word(tmp_path: Path, tag: str) -> None:
+    path = tmp_path / "data.conll"
+    path.write_text(f"the\tO\tO\ndog\t{tag}\tO\n", encoding="utf-8")
+    with pytest.raises(UserError, match=rf"data.conll:2: a tag without spaces was expected, found '{tag.strip()}'"):
+        load_task(str(path), label_column="2")
+
+
+def test_a_test_file_without_tags_is_left_out(tmp_path: Path) -> None:
+    rows = [{"tokens": ["Ada", str(n)], "tags": ["B-X", "O"]} for n in range(20)]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "test.jsonl").write_text(json.dumps({"tokens": ["Ada", "is"]}))
+    data = load_task(str(tmp_path))
+    assert "test.jsonl has no tags, so it is not used" in data.notes
+    assert sum(map(len, data.splits.values())) == 20
+
+
 def test_tags_that_train_lacks_are_named(tmp_path: Path) -> None:
     _columns(tmp_path / "train.txt")
     (tmp_path / "test.txt").write_text("the DT O\nfilm NN B-NEW\n\nthe DT O\n", encoding="utf-8")
@@ -96,6 +113,8 @@ def test_objects_with_tokens_or_spans_say_the_same(tmp_path: Path) -> None:
         ([{"start": 0, "end": 99, "label": "X"}], "not within the text"),
         ([{"start": 0, "end": 3, "label": "X"}, {"start": 0, "end": 9, "label": "Y"}], "overlaps another"),
         ([{"start": 0, "label": "X"}], "a span needs start and end"),
+        ([[0, 1]], "a span needs start and end"),
+        ([5], "a span needs start and end"),
     ],
 )
 def test_spans_with_a_fault_are_named(tmp_path: Path, spans: list[dict[str, object]], message: str) -> None:
