@@ -1,6 +1,7 @@
 """Words and tags in columns, one word a line, an empty line between sentences (CoNLL)."""
 
 import hashlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from teacher.tagged import Sentence, tagged_task
 EXTENSIONS = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".bmes")
 _DOCUMENT = "-DOCSTART-"
 _LOOKED_AT = 2000
-_LONGEST_COLUMN = 100
+_LONGEST_SENTENCE = 100
 
 
 def matches(file: Path) -> bool:
@@ -28,14 +29,30 @@ def matches(file: Path) -> bool:
         return False
     try:
         with file.open(encoding="utf-8", errors="replace") as stream:
-            lines = [line.split() for line, _ in zip(stream, range(_LOOKED_AT), strict=False)]
+            lines = [line.strip() for line, _ in zip(stream, range(_LOOKED_AT), strict=False)]
     except OSError:
         return False
-    rows = [fields for fields in lines if fields and fields[0] != _DOCUMENT]
-    parted = any(not fields for fields in lines[: len(lines) - 1])
+    if all(lines[:-1]):
+        return False
+    rows = [fields for line in lines if (fields := line.split()) and fields[0] != _DOCUMENT]
     usual = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     last = [fields[-1] for fields in rows]
-    return parted and usual >= 2 and all(map(is_tag, last)) and any(tag != OUTSIDE for tag in last)
+    entities = usual >= 2 and all(map(is_tag, last)) and any(tag != OUTSIDE for tag in last)
+    return entities or _are_words(lines)
+
+
+def _are_words(lines: list[str]) -> bool:
+    """Whether tabs part words from other tags, as parts of speech are: few different ones, in blocks like sentences."""
+    blocks = [list(block) for filled, block in itertools.groupby(lines, bool) if filled]
+    rows = [line.split("\t") for block in blocks for line in block]
+    words = [text for row in rows for text in (row[0], row[-1])]
+    return (
+        2 * len(blocks) <= len(rows) <= _LONGEST_SENTENCE * len(blocks)
+        and len({len(row) for row in rows}) == 1
+        and len(rows[0]) > 1
+        and all(len(text.split()) == 1 for text in words)
+        and len({row[-1] for row in rows}) * 5 <= len(rows)
+    )
 
 
 def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:

@@ -58,6 +58,17 @@ def test_other_columns_may_be_named(tmp_path: Path) -> None:
         load_task(str(tmp_path / "data.conll"), label_column="4")
 
 
+def test_parts_of_speech_in_columns_are_tags_and_a_list_of_words_is_not(tmp_path: Path) -> None:
+    sentence = "the\tDT\nactor\tNN\nis\tVB\ngood {}\n\n"
+    path = tmp_path / "pos.txt"
+    path.write_text("".join(sentence.format(f"{n}\tJJ").replace(" ", "") for n in range(20)), encoding="utf-8")
+    data = load_task(str(path))
+    assert (data.kind, data.metric, set(data.labels)) == ("tags", "accuracy", {"DT", "NN", "VB", "JJ"})
+    assert sum(map(len, data.splits.values())) == 20
+    path.write_text("".join(f"word{n}\t{'ab'[n % 2]}\n\n" for n in range(40)), encoding="utf-8")
+    assert load_task(str(path)).kind == "classification"
+
+
 def test_a_line_with_a_column_missing_is_named(tmp_path: Path) -> None:
     path = _columns(tmp_path / "data.conll")
     lines = path.read_text(encoding="utf-8").split("\n")
