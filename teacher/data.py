@@ -118,6 +118,7 @@ def load_task(
         raise unknown_name("--kind", kind, KINDS)
     asked = Asked(text=text_column, pair=pair_column, label=label_column, kind=kind)
     if task in BUILT_IN:
+        _refuse_places(task, "is built in", asked, data_dir)
         raw = BUILT_IN[task](rows=rows, seed=seed)
         _settle_kind(raw, kind)
         return _finish(raw)
@@ -128,6 +129,19 @@ def load_task(
     remove_leaks(raw)
     cap_rows(raw, rows, seed)
     return _finish(raw)
+
+
+def _refuse_places(task: str, why: str, asked: Asked, data_dir: Path | None = None) -> None:
+    """Refuse what says where a user's data is, where it is not read."""
+    given = {
+        "--data-dir": data_dir,
+        "--text-column": asked.text,
+        "--pair-column": asked.pair,
+        "--label-column": asked.label,
+    }
+    for flag, value in given.items():
+        if value is not None:
+            raise UserError(f"{flag} {value}: {task} {why}: leave it out, or give your data with --task FILE")
 
 
 def _settle_kind(raw: RawTask, kind: str) -> None:
@@ -187,6 +201,7 @@ def _find(task: str, data_dir: Path | None, asked: Asked) -> RawTask:
     if path.exists():
         return load_path(path, asked)
     if glue:
+        _refuse_places(task, "comes from the hub with its own columns", asked)
         return hub.load_glue(glue)
     looks_like_path = path.suffix.lower() in (*EXTENSIONS, ".gz") or task.startswith((".", "/", "~"))
     if not looks_like_path and _HUB_ID.fullmatch(task) and not path.parent.exists():

@@ -1,5 +1,6 @@
 """Task files in every format and layout: columns, labels, splits."""
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -281,6 +282,20 @@ def test_named_columns_override_a_glue_layout(save: Save) -> None:
     rows = ["sentence\tlabel\tother", *(f"a text {n}\t{n % 2}\tb text {n}" for n in range(40))]
     task = load_task(str(save("train.tsv", rows, folder="sst2").parent), text_column="other", label_column="label")
     assert task.labels == ("0", "1") and task.splits["train"][0].text.startswith("b text")
+
+
+@pytest.mark.parametrize(
+    ("task", "option"),
+    [
+        ("pydocs", "data_dir"),
+        *itertools.product(("pydocs-pair", "sst2"), ("text_column", "pair_column", "label_column")),
+    ],
+)
+def test_places_of_data_that_is_not_read_are_refused(task: str, option: str, tmp_path: Path) -> None:
+    flag = option.replace("_", "-")
+    value = {"data_dir": tmp_path}.get(option, "topic")
+    with pytest.raises(UserError, match=rf"--{flag} {value}: {task} .*: leave it out, or give your data with --task"):
+        load_task(task, **{option: value})  # type: ignore[arg-type]
 
 
 @pytest.fixture
