@@ -109,13 +109,14 @@ def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def importances(study: optuna.Study) -> dict[str, float]:
-    """What the score of completed trials depends on; empty with too few of them."""
+    """What decides whether a completed trial is among the best; empty with too few of them."""
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if len(complete) < 4 or len({trial.user_attrs[SCORE] for trial in complete}) < 2:
         return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = optuna.importance.get_param_importances(study, target=lambda trial: trial.user_attrs[SCORE])
+        # Whatever a study's direction, the best by a target of one's own are those where it is lowest.
+        found = optuna.importance.get_param_importances(study, target=lambda trial: -trial.user_attrs[SCORE])
     return {name: float(value) for name, value in found.items()}
 
 
