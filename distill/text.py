@@ -34,8 +34,8 @@ def named_corpus(source: str, option: str) -> Corpus:
 def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--text") -> list[str]:
     """`limit` documents at most as running text, drawn from all; "task" takes the training texts without labels.
 
-    The draw does not depend on the run's seed: every seed of a student reads the same text. `option` is what a message
-    calls the source.
+    They come in the order of the draw, so that the first few are of all the text too. It does not depend on the run's
+    seed: every seed of a student reads the same text. `option` is what a message calls the source.
     """
     if source == "task":
         texts = [" ".join(filter(None, (example.text, example.pair))) for example in data.splits["train"]]
@@ -44,7 +44,7 @@ def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--t
     if not texts:
         raise UserError(f"{option} {source}: no text in it")
     chosen = np.random.default_rng(0).permutation(len(texts))[:limit]
-    return [texts[index] for index in sorted(chosen)]
+    return [texts[index] for index in chosen]
 
 
 def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[np.ndarray]:
