@@ -75,7 +75,6 @@ def _made(folder: Path) -> Path:
     if (folder / "record.json").exists() or (folder / "ablation.json").exists():
         raise UserError(f"{folder} holds another run: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "costs").mkdir(exist_ok=True)
     return folder
 
 

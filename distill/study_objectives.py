@@ -5,7 +5,6 @@ from typing import Literal
 
 import optuna
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, SuccessiveHalvingPruner
-from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from distill.study_config import SearchOptions
@@ -60,17 +59,6 @@ def feasible(trial: FrozenTrial) -> bool:
 
 def _constraints(trial: FrozenTrial) -> Sequence[float]:
     return tuple(trial.user_attrs.get(CONSTRAINTS, {}).values())
-
-
-def sampler(options: SearchOptions, seed: int) -> BaseSampler:
-    """How trials are drawn."""
-    if options.sampler == "random":
-        return RandomSampler(seed=seed)
-    if options.sampler == "nsga2":
-        population = max(4, min(50, options.trials // 4))
-        return NSGAIISampler(population_size=population, seed=seed)
-    startup = max(4, min(10, options.trials // 3))
-    return TPESampler(seed=seed, n_startup_trials=startup, multivariate=True)
 
 
 def pruner(options: SearchOptions) -> BasePruner:

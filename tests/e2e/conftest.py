@@ -165,7 +165,7 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     parent = here.recv()
     monkeypatch.setattr(multiprocessing, "get_context", lambda kind: _FORKS)
     for module in ("distill.workers", "distill.study_workers"):
-        monkeypatch.setattr(f"{module}.os", SimpleNamespace(getpid=lambda: parent, listdir=os.listdir))
+        monkeypatch.setattr(f"{module}.os", SimpleNamespace(getpid=lambda: parent))
 
 
 def kill_when(path: Path, pattern: str, *arguments: object) -> None:

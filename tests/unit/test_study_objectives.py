@@ -55,7 +55,6 @@ def study_of(tmp_path: Path, trials: int, **options: Any) -> tuple[Bench, optuna
         shared=None,  # type: ignore[arg-type]
         teacher_score=0.95,
     )
-    (tmp_path / "costs").mkdir(exist_ok=True)
     study = optuna.create_study(
         study_name="s",
         storage=open_storage(bench.config.storage, tmp_path),
@@ -69,7 +68,7 @@ def study_of(tmp_path: Path, trials: int, **options: Any) -> tuple[Bench, optuna
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
 def test_several_objectives_give_trade_offs_within_the_limits(tmp_path: Path, sampler: str) -> None:
     bench, study = study_of(tmp_path, 16, objective="accuracy,latency,size", sampler=sampler, max_latency_ms=10.0)
-    work(bench, "s", 0, None)
+    work(bench, "s", None)
     found = slots(study)
     assert len(found) == 16 and waiting(study) == 0
     assert [direction.name for direction in study.directions] == ["MAXIMIZE", "MINIMIZE", "MINIMIZE"]
@@ -104,13 +103,13 @@ def test_several_objectives_give_trade_offs_within_the_limits(tmp_path: Path, sa
 
 def test_without_a_pruner_every_trial_within_the_limits_is_finished(tmp_path: Path) -> None:
     bench, study = study_of(tmp_path, 5, objective="accuracy,size", pruner="none")
-    work(bench, "s", 0, None)
+    work(bench, "s", None)
     assert {trial.state.name for trial in slots(study)} == {"COMPLETE"}
 
 
 def test_a_share_of_the_teacher_makes_the_cheapest_that_has_it_the_chosen_one(tmp_path: Path) -> None:
     bench, study = study_of(tmp_path, 10, min_retained=0.8, pruner="none")
-    work(bench, "s", 0, None)
+    work(bench, "s", None)
     trials = slots(study)
     chosen = best(trials, bench.config.searching)
     kept = [trial for trial in trials if trial.values[0] >= 0.8 * 0.95]
@@ -134,10 +133,27 @@ def test_after_the_time_no_trial_begins_and_none_is_lost(tmp_path: Path, monkeyp
     bench, study = study_of(tmp_path, 5, pruner="none")
     clock = itertools.count()
     monkeypatch.setattr("distill.study_workers.time", SimpleNamespace(time=lambda: next(clock)))
-    work(bench, "s", 0, 2)
+    work(bench, "s", 2)
     assert [trial.state.name for trial in slots(study)] == ["COMPLETE"] * 2 + ["WAITING"] * 3
-    work(bench, "s", 0, None)
+    work(bench, "s", None)
     assert [trial.state.name for trial in slots(study)] == ["COMPLETE"] * 5
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "nsga2"])
+def test_sittings_draw_as_one_would_have_and_never_the_same_again(tmp_path: Path, sampler: str) -> None:
+    def settings(folder: Path, sittings: list[int], seed: int) -> list[dict[str, Value]]:
+        folder.mkdir()
+        for trials in sittings:
+            bench, study = study_of(folder, trials, sampler=sampler, pruner="none", seed=seed)
+            work(bench, "s", None)
+        return [trial.user_attrs["settings"] for trial in slots(study)]
+
+    whole = settings(tmp_path / "whole", [8], 0)
+    # Until the fifth all are drawn at random; what tpe and nsga2 make of those depends on how many are to come.
+    assert settings(tmp_path / "parts", [2, 4, 8], 0)[:4] == whole[:4]
+    assert len({entry["hidden"] for entry in whole[:4]}) == 4
+    other = settings(tmp_path / "other", [8], 1)
+    assert not any(entry in whole for entry in other)
 
 
 @pytest.mark.parametrize(
