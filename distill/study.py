@@ -17,6 +17,7 @@ from distill.as_trained import with_task
 from distill.precompute import drop_insides
 from distill.study_config import StudyConfig
 from distill.study_final import apply, confirmed
+from distill.study_folder import claim, made
 from distill.study_objectives import directions
 from distill.study_result import closing_table, study_record
 from distill.study_space import Space, defaults
@@ -51,9 +52,10 @@ def main(config: StudyConfig) -> None:
     folder = config.runs / name
     for line in (*describe(data), f"study: {folder}"):
         say(line)
-    storage = open_storage(config.storage, _made(folder))
+    storage = open_storage(config.storage, made(folder))
     with alone(folder):
         study = opened(config, name, space, data, storage)
+        claim(folder, study)
         bench = target.prepared(config, data, space, folder)
         again = revive(study)
         queued = top_up(study, config.searching.trials)
@@ -69,13 +71,6 @@ def main(config: StudyConfig) -> None:
     say(f"report: {config.reports / f'{name}.html'}")
     if config.after.apply is not None:
         target.apply(bench, study, config.after.apply)
-
-
-def _made(folder: Path) -> Path:
-    if (folder / "record.json").exists() or (folder / "ablation.json").exists():
-        raise UserError(f"{folder} holds another run: choose another --name")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 NOT_GIVEN = "None"

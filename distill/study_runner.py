@@ -17,6 +17,8 @@ from teacher.data import TaskData
 
 SETTINGS, REASON, SECONDS = "settings", "reason", "seconds"
 """User attributes of a trial: every part's value; why it ended early; its time."""
+TRIAL = "trial.json"
+"""In the folder of a trial: its number and its settings."""
 
 
 class SurplusError(Exception):
@@ -68,7 +70,7 @@ def objective(bench: Trials, study: optuna.Study, trial: optuna.Trial) -> list[f
     settings = drawn(bench.space, trial)
     trial.set_user_attr(SETTINGS, settings)
     folder = bench.folder / "trials" / str(first_attempt(study, trial.number))
-    write_json(folder / "trial.json", {"trial": trial.number, "settings": settings})
+    write_json(folder / TRIAL, {"trial": trial.number, "settings": settings})
     try:
         return bench.run(study, trial, settings, folder)
     except UserError as error:

@@ -65,6 +65,8 @@ def test_from_data_to_a_page_a_comparison_and_a_run(
     capsys.readouterr()
     assert _study(*options, "--workers", "1", "--fix", "temperature=3", "--trials", "6") == 2
     assert "was begun with other settings" in capsys.readouterr().err
+    assert _study(*asked, "--trials", "6", "--storage", f"journal:{tmp_path / 'other.log'}") == 2
+    assert f"{tmp_path / 'runs' / 's'} holds trials of another study" in capsys.readouterr().err
 
 
 def test_killed_whole_and_gone_on_with(tmp_path: Path, options: list[str]) -> None:

@@ -1,0 +1,55 @@
+"""The folder of a study: whose it is."""
+
+import json
+import uuid
+from pathlib import Path
+
+import optuna
+
+from common.errors import UserError
+from common.files import write_text
+from distill.study_runner import SETTINGS, TRIAL
+
+ID = "id"
+"""User attribute of a study that no other has, by which its folders go."""
+CLAIM = "study.id"
+
+
+def made(folder: Path) -> Path:
+    """The folder, which is there afterwards.
+
+    Raises:
+        UserError: it is another run's.
+    """
+    if (folder / "record.json").exists() or (folder / "ablation.json").exists():
+        raise UserError(f"{folder} holds another run: choose another --name")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def claim(folder: Path, study: optuna.Study) -> None:
+    """Take `folder` for the study. For one process at a time.
+
+    What is finished in a folder is read again instead of being made again, so it has to be this study's. Folders from
+    before there were claims are taken where all of their trials are trials of the study.
+
+    Raises:
+        UserError: it holds the trials of another study, which stay as they are.
+    """
+    if ID not in study.user_attrs:
+        study.set_user_attr(ID, uuid.uuid4().hex)
+    own, marker = study.user_attrs[ID], folder / CLAIM
+    ours = marker.read_text(encoding="utf-8").strip() == own if marker.is_file() else _all_of(study, folder)
+    if not ours:
+        raise UserError(
+            f"{folder} holds trials of another study, kept in another --storage or nowhere any more: repeat that "
+            "--storage, choose another --name, or remove the folder"
+        )
+    write_text(marker, own + "\n")
+
+
+def _all_of(study: optuna.Study, folder: Path) -> bool:
+    """Whether the study knows every trial in the folder with the settings that it has there."""
+    known = {trial.number: trial.user_attrs.get(SETTINGS) for trial in study.get_trials(deepcopy=False)}
+    found = (json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(f"trials/*/{TRIAL}"))
+    return all(known.get(value["trial"]) == value["settings"] for value in found)
