@@ -11,7 +11,7 @@ import optuna
 from common.command import run_command
 from common.errors import UserError
 from common.progress import say
-from common.study_record import FinalRow
+from common.study_record import FILE, FinalRow, StudyRecord
 from common.words import counted
 from distill.as_trained import with_task
 from distill.precompute import drop_insides
@@ -62,15 +62,31 @@ def main(config: StudyConfig) -> None:
     say(f"trials: {counted(queued, 'trial')} to run" + (f", {again} of them cut off before" if again else ""))
     minutes = config.searching.timeout
     run_trials(bench, name, None if minutes is None else time.time() + 60 * minutes)
-    finals = target.confirmed(bench, study) if config.after.confirm else ()
+    # What was compared before stays, and trials of hours are on a page whatever becomes of the comparison.
+    record = written(study_record(bench, study, compared_before(folder), started=started), config)
+    if config.after.confirm:
+        finals = target.confirmed(bench, study)
+        record = written(study_record(bench, study, finals, started=started), config)
     drop_insides(folder)
-    record = study_record(bench, study, finals, started=started)
-    record.save(folder / "study.json")
-    build_reports(config.runs, config.reports, only=name if (config.reports / "index.html").exists() else None)
     say(closing_table(record))
     say(f"report: {config.reports / f'{name}.html'}")
     if config.after.apply is not None:
         target.apply(bench, study, config.after.apply)
+
+
+def compared_before(folder: Path) -> tuple[FinalRow, ...]:
+    """The students in full of the record in the folder; none where there is no record, or none that can be read."""
+    try:
+        return StudyRecord.load(folder / FILE).finals
+    except UserError:
+        return ()
+
+
+def written(record: StudyRecord, config: StudyConfig) -> StudyRecord:
+    """The record, which is in its folder now, as its page is in the reports."""
+    record.save(config.runs / record.name / FILE)
+    build_reports(config.runs, config.reports, only=record.name if (config.reports / "index.html").exists() else None)
+    return record
 
 
 NOT_GIVEN = "None"

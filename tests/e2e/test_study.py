@@ -1,6 +1,8 @@
 """Studies as a user meets them: to a page and a run, killed and gone on with, several workers on one store."""
 
+import dataclasses
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import optuna
@@ -9,10 +11,12 @@ import pytest
 from e2e.conftest import kill_when, start
 
 from common.command import run_command
-from common.study_record import StudyRecord
-from distill.study import main
+from common.errors import UserError
+from common.study_record import FinalRow, StudyRecord
+from distill.study import TARGETS, main
 from distill.study_config import StudyConfig
 from distill.study_storage import SLOT, open_storage, revive, slots, top_up, waiting
+from distill.study_trial import Bench
 from reports.record import Record
 
 
@@ -67,6 +71,35 @@ def test_from_data_to_a_page_a_comparison_and_a_run(
     assert "was begun with other settings" in capsys.readouterr().err
     assert _study(*asked, "--trials", "6", "--storage", f"journal:{tmp_path / 'other.log'}") == 2
     assert f"{tmp_path / 'runs' / 's'} holds trials of another study" in capsys.readouterr().err
+
+
+def test_a_comparison_that_fails_costs_no_record_and_one_that_is_done_stays_in_it(
+    tmp_path: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(bench: Bench, study: optuna.Study) -> tuple[FinalRow, ...]:
+        raise UserError("no space left")
+
+    def done(bench: Bench, study: optuna.Study) -> tuple[FinalRow, ...]:
+        own = {"name": "preset", "trial": None, "value": 0.9, "spread": None, "by_seed": {"1": 0.9}}
+        return (FinalRow(**own, latency_ms=2.0, size_mb=0.1, against_preset=None, folder="preset"),)
+
+    def confirming(confirmed: Callable[[Bench, optuna.Study], tuple[FinalRow, ...]]) -> None:
+        monkeypatch.setitem(TARGETS, "student", dataclasses.replace(TARGETS["student"], confirmed=confirmed))
+
+    asked = [*options, "--fix", "budget=0.05", "--rungs", "1", "--workers", "1", "--trials", "1"]
+    confirming(fails)
+    assert _study(*asked, "--confirm", "1") == 2
+    assert [row.state for row in _record(tmp_path).trials] == ["complete"] and not _record(tmp_path).finals
+    assert "trial 0" in (tmp_path / "reports" / "s.html").read_text(encoding="utf-8")
+    confirming(done)
+    assert _study(*asked, "--confirm", "1") == 0
+    compared = _record(tmp_path).finals
+    assert [row.value for row in compared] == [0.9]
+    assert _study(*asked) == 0
+    assert _record(tmp_path).finals == compared
+    confirming(fails)
+    assert _study(*asked, "--confirm", "1") == 2
+    assert _record(tmp_path).finals == compared
 
 
 def test_killed_whole_and_gone_on_with(tmp_path: Path, options: list[str]) -> None:
