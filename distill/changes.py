@@ -33,7 +33,8 @@ class ChangeOptions:
     rate_factor: float = 1.0
     """Peak learning rates of all stages, times this."""
     batch_tokens: int | None = None
-    """Pieces that a batch of training texts is filled up to. None: the recipe's."""
+    """Pieces of a batch of training texts, however few texts these are. None: the recipe's, which fills batches of
+    short texts up and has 32 of long ones."""
     class_weights: Literal["none", "balanced"] = "none"
     """Of the students' loss on labels, and their twins': balanced lets an example (of tags: a word) count the more the
     rarer its class is, so that all classes count the same. What is learned from the teacher stays as it is; the
@@ -116,7 +117,7 @@ def _weighted(stage: Stage, options: ChangeOptions, weights: Mapping[str, Number
 def _changed(stage: Stage, options: ChangeOptions) -> Stage:
     changes: dict[str, object] = {"learning_rate": stage.learning_rate * options.rate_factor}
     if options.batch_tokens is not None and stage.data == "train":
-        changes["tokens"] = options.batch_tokens
+        changes |= {"tokens": options.batch_tokens, "at_most": True}
     if options.layer_map is not None and stage.needs("mapped"):
         changes["layers"] = options.layer_map
     if options.projection is not None and stage.needs("hidden"):

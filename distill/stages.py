@@ -54,6 +54,8 @@ class Stage:
     batch_size: int = 32
     tokens: int | None = None
     """Batches of short texts are filled up to so many pieces (see `filled`); None: always `batch_size` texts."""
+    at_most: bool = False
+    """Batches of long texts are cut down to `tokens` pieces too, with fewer than `batch_size` texts."""
     warmup: float = 0.1
     schedule: str = "linear"
     betas: tuple[float, float] = (0.9, 0.999)
@@ -150,14 +152,14 @@ class Stage:
 
 def filled(stage: Stage, lengths: np.ndarray) -> Stage:
     """The stage for training examples of these lengths, in pieces: how many texts fill a batch, but no fewer than it
-    has anyway.
+    has anyway, unless it is to hold `at_most` so many pieces.
 
     Thirty texts of ten pieces keep a processor busy with everything but arithmetic.
     """
     if stage.tokens is None or stage.data != "train":
         return dataclasses.replace(stage, tokens=None)
-    texts = round(stage.tokens / float(rounded_up(lengths).mean()))
-    if texts <= stage.batch_size:
+    texts = max(1, round(stage.tokens / float(rounded_up(lengths).mean())))
+    if texts <= stage.batch_size and not stage.at_most:
         return dataclasses.replace(stage, tokens=None)
     return dataclasses.replace(stage, batch_size=texts)
 

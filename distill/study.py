@@ -21,7 +21,7 @@ from distill.study_folder import claim, made
 from distill.study_objectives import directions
 from distill.study_result import closing_table, study_record
 from distill.study_space import Space, defaults
-from distill.study_storage import SLOT, open_storage, revive, slots, top_up
+from distill.study_storage import open_storage, revive, top_up
 from distill.study_students import prepared_students, searched_students
 from distill.study_teacher import prepared_teachers, searched_teachers
 from distill.study_teacher_final import apply_teacher, confirmed_teachers
@@ -58,7 +58,7 @@ def main(config: StudyConfig) -> None:
         claim(folder, study)
         bench = target.prepared(config, data, space, folder)
         again = revive(study)
-        queued = top_up(study, config.searching.trials)
+        queued = top_up(study, config.searching.trials, first=defaults(bench.space))
     say(f"trials: {counted(queued, 'trial')} to run" + (f", {again} of them cut off before" if again else ""))
     minutes = config.searching.timeout
     run_trials(bench, name, None if minutes is None else time.time() + 60 * minutes)
@@ -97,7 +97,7 @@ _FREE = ("trials", "timeout", "sampler", "seed", "fix", "range", "space")
 def opened(
     config: StudyConfig, name: str, space: Space, data: TaskData, storage: optuna.storages.BaseStorage
 ) -> optuna.Study:
-    """The study in the store, new or gone on with; its first trial is the preset, where the space has it.
+    """The study in the store, new or gone on with.
 
     Raises:
         UserError: a study of that name with other settings.
@@ -115,9 +115,6 @@ def opened(
             f"study {name} was begun with other settings ({', '.join(changed[:4])}): repeat them, or choose "
             "another --name"
         )
-    first = defaults(space)
-    if first is not None and not slots(study):
-        study.enqueue_trial(first, user_attrs={SLOT: True})
     return study
 
 

@@ -7,12 +7,14 @@ beyond what the teacher allows.
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import optuna
 from transformers import PretrainedConfig
 
 from distill.recipes import recipe_for
 from distill.stages import Stage
 from students.presets import SHARING, StudentConfig, student_preset
+from teacher.batches import rounded_up
 
 Value = int | float | str
 """Of one part in one trial."""
@@ -163,8 +165,27 @@ def _length(stages: tuple[Stage, ...]) -> list[Part]:
         Part(name="budget", default=1.0, choices=(0.5, 1.0, 1.5, 2.0)),
     ]
     if tokens is not None:
-        parts.append(Part(name="batch_tokens", default=tokens, choices=(tokens // 2, tokens, tokens * 2)))
+        parts.append(_batch(tokens))
     return parts
+
+
+def _batch(tokens: int) -> Part:
+    """Half, all and twice of what a batch has by default."""
+    return Part(name="batch_tokens", default=tokens, choices=(tokens // 2, tokens, tokens * 2))
+
+
+def for_texts(space: Space, stages: tuple[Stage, ...], lengths: np.ndarray) -> Space:
+    """The space for a recipe of these stages on training texts of these lengths, in pieces.
+
+    Of long texts a recipe has more pieces in a batch than it asks for: the batches to choose from are around those,
+    unless the user has named some.
+    """
+    part = space.get("batch_tokens")
+    if part is None or part != _batch(int(part.default)):
+        return space
+    texts = max(stage.batch_size for stage in stages if stage.tokens)
+    own = max(int(part.default), round(texts * float(rounded_up(lengths).mean())))
+    return space | {"batch_tokens": _batch(own)}
 
 
 def _shipping() -> list[Part]:

@@ -6,6 +6,7 @@ slot whose worker died is queued again with the same settings.
 
 import socket
 import warnings
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,14 @@ def revive(study: optuna.Study) -> int:
     return found
 
 
-def top_up(study: optuna.Study, trials: int) -> int:
-    """Queue slots until there are `trials` in all; how many are waiting then. For one process at a time."""
-    for _ in range(trials - len(slots(study))):
-        study.enqueue_trial({}, user_attrs={SLOT: True})
+def top_up(study: optuna.Study, trials: int, *, first: Mapping[str, Any] | None = None) -> int:
+    """Queue slots until there are `trials` in all; how many are waiting then. For one process at a time.
+
+    The `first` of all is given its settings: a preset.
+    """
+    there = len(slots(study))
+    for number in range(there, trials):
+        study.enqueue_trial(dict(first or {}) if number == 0 else {}, user_attrs={SLOT: True})
     return waiting(study)
 
 

@@ -7,12 +7,13 @@ from common.progress import say
 from distill.contest import check_recipes, planned_students
 from distill.job import Shared
 from distill.precompute import insides
+from distill.recipes import recipe_for
 from distill.run import make_teacher, shared_by_all
 from distill.study_config import StudyConfig
 from distill.study_costs import yardstick
 from distill.study_narrowing import narrowed
 from distill.study_shipping import check_pruned, check_shipping
-from distill.study_space import Space, samples, student_space
+from distill.study_space import Space, for_texts, samples, student_space
 from distill.study_trial import Bench, run_config
 from distill.transfer import TransferInputs
 from students.vocabulary import trim_vocabulary
@@ -49,6 +50,7 @@ def prepared_students(config: StudyConfig, data: TaskData, space: Space, folder:
     precision = resolve_precision(config.precision)
     score = teacher.prepared.score(teacher.model, "select", precision)
     say(f"teacher: {data.metric} {abs(score):.4f} on the selection split")
+    space = for_texts(space, recipe_for(config.recipe, config.student), teacher.prepared.splits["train"].lengths)
     bench = Bench(config=config, folder=folder, space=space, shared=shared, teacher_score=score)
     if "on" in space["trim"].choices:
         # What vocabulary cannot be trimmed is refused here and not in the first trial.

@@ -1,11 +1,19 @@
 """Changes to a recipe from the command line."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
+from transformers import BertConfig
 
 from common.errors import UserError
 from distill.changes import ChangeOptions, changed
+from distill.config import RunConfig
+from distill.contest import check_recipes
 from distill.recipes import RECIPES
 from distill.schedules import Schedule
+from distill.stages import filled
+from distill.transfer_options import TransferOptions
 
 
 def test_no_change_leaves_a_recipe_as_it_is() -> None:
@@ -27,6 +35,28 @@ def test_each_change_goes_where_it_applies() -> None:
     assert prediction.layers == "uniform"
     assert general.words.endswith("attention scores. Without attention.")
     assert prediction.words.endswith("on the task's texts. Temperature 8 to 1, linear.")
+
+
+@pytest.mark.parametrize(("length", "texts"), [(10, 48), (60, 12), (800, 1)])
+def test_batches_hold_the_pieces_asked_for_however_long_texts_are(length: int, texts: int) -> None:
+    lengths = np.full(100, length)
+    for recipe in ("tiny", "tinybert"):
+        *_, last = changed(RECIPES[recipe](), ChangeOptions(batch_tokens=768))
+        assert (filled(last, lengths).batch_size, filled(last, lengths).tokens) == (texts, 768)
+    *_, own = RECIPES["tiny"]()
+    assert filled(own, lengths).batch_size == (64 if length == 10 else 32)
+
+
+def test_pieces_of_a_batch_are_refused_where_no_stage_counts_in_them() -> None:
+    asked = ChangeOptions(batch_tokens=512)
+    for student, transfer in (
+        ("distil", TransferOptions(unlabeled=Path("more.txt"))),
+        ("tiny", TransferOptions(augment=2)),
+    ):
+        config = RunConfig(student=student, changes=asked, transfer=transfer)
+        with pytest.raises(UserError, match="--batch-tokens 512: every stage on the task reads augmented or unlab"):
+            check_recipes(config, "classification", BertConfig())
+    check_recipes(RunConfig(changes=asked), "classification", BertConfig())
 
 
 @pytest.mark.parametrize(

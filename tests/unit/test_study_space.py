@@ -3,16 +3,20 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import optuna
 import pytest
 from transformers import BertConfig
 
 from common.errors import UserError
+from distill.changes import ChangeOptions, changed
 from distill.config import RunConfig
+from distill.recipes import RECIPES
+from distill.stages import filled
 from distill.study_config import StudyConfig
 from distill.study_narrowing import narrowed
 from distill.study_shipping import compression, fixed_chain
-from distill.study_space import Space, defaults, drawn, samples, student_space
+from distill.study_space import Space, defaults, drawn, for_texts, samples, student_space
 from distill.study_trial import run_config
 
 TEACHER = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
@@ -51,6 +55,19 @@ def test_widths_are_multiples_of_every_head_count_in_the_space() -> None:
     assert {int(settings["hidden"]) % int(settings["heads"]) for settings in draws(space)} == {0}
     with pytest.raises(UserError, match=r"hidden=100\.\.105.*none of these is a multiple of heads 12"):
         narrow(fix="heads=12", ranges="hidden=100..105")
+
+
+def test_batches_to_choose_from_are_around_those_of_the_recipe() -> None:
+    stages, space = RECIPES["tiny"](), narrow()
+    assert for_texts(space, stages, np.full(50, 16))["batch_tokens"].choices == (512, 1024, 2048)
+    own = for_texts(space, stages, np.full(50, 62))["batch_tokens"]
+    assert own.choices == (1024, 2048, 4096) and own.default == 2048
+    for tokens, texts in zip(own.choices, (16, 32, 64), strict=True):
+        *_, last = changed(stages, ChangeOptions(batch_tokens=int(tokens)))
+        assert filled(last, np.full(50, 62)).batch_size == texts
+    assert for_texts(narrow(fix="batch_tokens=512"), stages, np.full(50, 62))["batch_tokens"].fixed == 512
+    published = student_space("tiny", TEACHER, kind="classification", recipe="tinybert", start=None)
+    assert for_texts(published, RECIPES["tinybert"](), np.full(50, 62)) == published
 
 
 def test_what_makes_trials_dearer_is_off_unless_it_is_asked_for() -> None:
