@@ -127,6 +127,7 @@ def _identity(config: StudyConfig, space: Space, data: TaskData) -> dict[str, st
         **{f"space: {name}": part.words for name, part in space.items() if not part.idle},
         **{f"--{key.replace('_', '-')}": str(value) for key, value in vars(config.finetuning).items()},
         **{flag: str(value) for flag, value in config.scratch.given.items()},
+        "--objective": ",".join(config.searching.objectives),
         "--max-length": str(config.data.max_length),
         "--task": data.fingerprint,
     }

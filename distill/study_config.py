@@ -24,14 +24,16 @@ class SearchOptions:
     """Trials of the study in all, those of earlier sittings among them."""
     timeout: float | None = None
     """Minutes after which no further trial begins. None: no limit."""
-    objective: str = "accuracy"
-    """accuracy (the task's metric on the selection split), latency, size, or several of them, separated by commas."""
+    objective: str | None = None
+    """accuracy (the task's metric on the selection split), latency, size, or several of them, separated by commas.
+    None: accuracy, or with --min-retained latency."""
     max_latency_ms: float | None = None
     """Students slower than this, at batch 1 in one thread, are not trained."""
     max_size_mb: float | None = None
     """Students with more megabytes of weights than this are not trained."""
     min_retained: float | None = None
-    """Share of the teacher's metric that a student has to keep, as in 0.97; the fastest that does is chosen."""
+    """Share of the teacher's metric that a student has to keep, as in 0.97: the fastest that does is looked for and
+    chosen (with --objective size the smallest)."""
     latency_length: int = 64
     """Pieces of the text that latency is measured on."""
     sampler: Literal["tpe", "random", "nsga2"] = "tpe"
@@ -61,6 +63,8 @@ class SearchOptions:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 problems.append(f"--{name.replace('_', '-')} {value}: expected a number above 0")
+        if self.min_retained is not None and 1 < self.min_retained < math.inf:
+            problems.append(f"--min-retained {self.min_retained}: expected a share of 1 at most, as in 0.97")
         for name, least in (("trials", 1), ("rungs", 1), ("latency_length", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 problems.append(f"--{name.replace('_', '-')} {getattr(self, name)}: expected at least {least}")
@@ -69,7 +73,9 @@ class SearchOptions:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in self.objective.split(",") if name.strip())
+        usual = "accuracy" if self.min_retained is None else "latency"
+        given = usual if self.objective is None else self.objective
+        return tuple(name.strip() for name in given.split(",") if name.strip())
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -154,13 +160,13 @@ class StudyConfig:
         if self.target == "student":
             return
         searching = self.searching
+        for name in ("max_latency_ms", "max_size_mb", "min_retained"):
+            if getattr(searching, name) is not None:
+                raise UserError(f"--{name.replace('_', '-')} is for students: leave it out with --target teacher")
         if searching.objectives != ("accuracy",):
             raise UserError(
                 f"--target teacher is searched for accuracy alone: leave --objective {searching.objective} out"
             )
-        for name in ("max_latency_ms", "max_size_mb", "min_retained"):
-            if getattr(searching, name) is not None:
-                raise UserError(f"--{name.replace('_', '-')} is for students: leave it out with --target teacher")
         for name in ("student", "recipe", "start"):
             if getattr(self, name) != getattr(type(self), name):
                 raise UserError(f"--{name} {getattr(self, name)} is for students: leave it out with --target teacher")

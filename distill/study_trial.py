@@ -159,6 +159,8 @@ def _run(
             constrain(trial, {f"{name}, trained": value for name, value in beyond(options, costs).items()})
         _clear(folder / f"rung-{rung}")
         if given_up(options, study, trial, rung, score):
+            # A sampler takes what has no constraint for better than any trial that lacks a little in the end.
+            constrain(trial, lacking(options, score, bench.teacher_score))
             give_up(trial, f"given up at rung {rung + 1} of {options.rungs}")
     trial.set_user_attr(SCORE, score)
     constrain(trial, lacking(options, score, bench.teacher_score))

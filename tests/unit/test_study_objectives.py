@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from common.errors import UserError
 from distill import study_trial
 from distill.study_config import SearchOptions, StudyConfig
 from distill.study_narrowing import narrowed
-from distill.study_objectives import RUNGS, beaten, best, directions, feasible, lacking
+from distill.study_objectives import RUNGS, SCORE, beaten, best, directions, feasible, lacking
 from distill.study_space import Value, student_space
 from distill.study_storage import open_storage, slots, top_up, waiting
 from distill.study_trial import Bench
@@ -112,12 +113,33 @@ def test_a_share_of_the_teacher_makes_the_cheapest_that_has_it_the_chosen_one(tm
     work(bench, "s", None)
     trials = slots(study)
     chosen = best(trials, bench.config.searching)
-    kept = [trial for trial in trials if trial.values[0] >= 0.8 * 0.95]
+    kept = [trial for trial in trials if trial.user_attrs[SCORE] >= 0.8 * 0.95]
     assert 0 < len(kept) < len(trials)
     assert {trial.number for trial in chosen} == {trial.number for trial in kept}
     assert chosen[0].user_attrs["latency_ms"] == min(trial.user_attrs["latency_ms"] for trial in kept)
     without = best(trials, dataclasses.replace(bench.config.searching, min_retained=None))
-    assert without[0].values[0] == max(trial.values[0] for trial in kept)
+    assert without[0].user_attrs[SCORE] == max(trial.user_attrs[SCORE] for trial in kept)
+
+
+def test_with_a_share_to_keep_the_fastest_is_what_is_looked_for(tmp_path: Path) -> None:
+    def latencies(**options: Any) -> list[float]:
+        folder = tmp_path / str(len(options))
+        folder.mkdir()
+        bench, study = study_of(folder, 30, min_retained=0.8, **options)
+        work(bench, "s", None)
+        return [trial.user_attrs["latency_ms"] for trial in best(slots(study), bench.config.searching)]
+
+    fast, accurate = latencies(), latencies(objective="accuracy")
+    assert fast[0] < accurate[0] and statistics.median(fast) < statistics.median(accurate)
+
+
+def test_what_is_given_up_is_no_better_to_the_sampler_than_what_it_lacked(tmp_path: Path) -> None:
+    bench, study = study_of(tmp_path, 16, min_retained=0.8)
+    work(bench, "s", None)
+    given_up = [trial for trial in slots(study) if trial.state.name == "PRUNED"]
+    assert given_up
+    for trial in given_up:
+        assert trial.constraints == {"retained": pytest.approx(0.8 * 0.95 - trial.user_attrs[RUNGS][-1])}
 
 
 @pytest.mark.parametrize(
@@ -164,6 +186,7 @@ def test_sittings_draw_as_one_would_have_and_never_the_same_again(tmp_path: Path
         ({"objective": ","}, "expected one or more of accuracy, latency, size"),
         ({"timeout": 0.0}, r"--timeout 0\.0: expected a number above 0"),
         ({"min_retained": -1.0}, r"--min-retained -1\.0: expected a number above 0"),
+        ({"min_retained": 97.0}, r"--min-retained 97\.0: expected a share of 1 at most, as in 0\.97"),
         ({"trials": 0, "rungs": 0}, "--trials 0: expected at least 1; --rungs 0: expected at least 1"),
     ],
 )
