@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from common.hardware import cpu_name, instruction_sets, memory_bytes, usable_cores
+from common.passwords import without_passwords
 
 PACKAGES = (
     *("distillery", "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "numpy", "scipy"),
@@ -28,7 +29,7 @@ class Provenance:
     """What is needed to make the figures again."""
 
     command: str
-    """The command line as typed."""
+    """The command line as typed, but for passwords."""
     created: str
     """UTC, ISO 8601."""
     config: dict[str, Any]
@@ -87,7 +88,7 @@ def provenance(
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """The command as it can be typed again in a shell.
+    """The command as it can be typed again in a shell; of passwords in URLs are asterisks left.
 
     >>> command_line(["/somewhere/distill/run.py", "--task", "my data.tsv"])
     "python -m distill.run --task 'my data.tsv'"
@@ -97,7 +98,7 @@ def command_line(argv: Sequence[str]) -> str:
         start = ["python", "-m", f"{program.parent.name}.{program.stem}"]
     else:
         start = [argv[0]]
-    return shlex.join([*start, *argv[1:]])
+    return shlex.join([*start, *map(without_passwords, argv[1:])])
 
 
 def versions() -> dict[str, str]:

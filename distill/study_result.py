@@ -10,6 +10,7 @@ import torch
 from optuna.trial import FrozenTrial, TrialState
 
 from common.columns import aligned
+from common.passwords import without_passwords
 from common.provenance import plain, provenance
 from common.study_record import FinalRow, StudyRecord, TrialRow
 from distill.study_config import SearchOptions
@@ -39,7 +40,7 @@ def study_record(bench: Trials, study: optuna.Study, finals: Sequence[FinalRow],
     return StudyRecord(
         name=bench.folder.name,
         provenance=provenance(
-            config=plain(config),
+            config=plain(config) | {"storage": config.storage and without_passwords(config.storage)},
             seeds=[options.seed],
             threads=max(1, torch.get_num_threads() // config.processes),
             precision=resolve_precision(config.precision),

@@ -19,6 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import Connection, Engine, event
 
 from common.errors import UserError
+from common.passwords import without_passwords
 from common.words import first_line
 
 HEARTBEAT, GRACE = 20, 120
@@ -61,7 +62,7 @@ def open_storage(place: str | None, folder: Path) -> BaseStorage:
         return store
     except Exception as error:
         wanted = "expected journal:FILE or an SQLAlchemy URL such as sqlite:///study.db or postgresql+psycopg://HOST/DB"
-        raise UserError(f"--storage {place}: {first_line(error)}; {wanted}") from error
+        raise UserError(without_passwords(f"--storage {place}: {first_line(error)}; {wanted}")) from error
 
 
 def _one_at_a_time(engine: Engine) -> None:

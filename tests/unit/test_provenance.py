@@ -27,6 +27,22 @@ def test_command_as_typed(argv: list[str], command: str) -> None:
     assert shlex.split(command)[-len(argv) + 1 :] == argv[1:] or len(argv) == 1
 
 
+@pytest.mark.parametrize(
+    ("storage", "shown"),
+    [
+        ("postgresql+psycopg://ann:s3cret@host:5432/db", "postgresql+psycopg://ann:***@host:5432/db"),
+        ("mysql://ann:s3cret/:x@host/db", "mysql://ann:***@host/db"),
+        ("postgresql://host/db?user=ann&password=s3cret", "postgresql://host/db?user=ann&password=***"),
+        ("postgresql+psycopg://ann@host/db", "postgresql+psycopg://ann@host/db"),
+        ("sqlite:///runs/a@b:c.db", "sqlite:///runs/a@b:c.db"),
+    ],
+)
+def test_no_command_shows_a_password(storage: str, shown: str) -> None:
+    for arguments in (["--storage", storage], [f"--storage={storage}"]):
+        typed = shlex.split(command_line(["/a/distill/study.py", *arguments]))
+        assert typed[3:] == [argument.replace(storage, shown) for argument in arguments]
+
+
 class _Colour(enum.Enum):
     RED = "red"
 
