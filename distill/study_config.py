@@ -48,7 +48,8 @@ class SearchOptions:
     (torch, onnx, int8), which say what students ship as, are off, 0 and torch unless they are named here, in --range or
     in --space."""
     range: str = ""
-    """Parts narrowed, as in hidden=192..312,layer_map=uniform|top,runtime=torch|int8,prune=0..0.5."""
+    """Parts narrowed: numbers to a range, what is chosen to several choices, as in
+    hidden=192..312,layer_map=uniform|top,runtime=torch|int8,prune=0..0.5."""
     space: Path | None = None
     """toml or json file of parts: a value, a list of choices, or the two ends of a range."""
     seed: int = 0

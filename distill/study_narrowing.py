@@ -51,6 +51,8 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _ends(part: Part, text: str, where: str) -> Sequence[Value]:
     """The ends of a range or several choices; a range over choices is those of them that are in it."""
+    if "|" in text and not part.choices:
+        raise UserError(f"{where}: {part.name} is a range of numbers: give its two ends as in 2..4, or --fix one value")
     if ".." not in text or isinstance(part.default, str):
         return text.split("|")
     ends = text.split("..")
