@@ -98,13 +98,15 @@ def student_space(student: str, teacher: PretrainedConfig, *, kind: str, recipe:
     preset = student_preset(student, teacher)
     stages = recipe_for(recipe, student)
     free = (start or preset.start) == "random"
-    parts = [*_shape(preset, teacher, free=free), *_learning(stages, kind), *_length(stages), *_shipping()]
+    least = 2 if any("pkd" in stage.losses for stage in stages) else 1
+    parts = [*_shape(preset, teacher, free=free, least=least), *_learning(stages, kind), *_length(stages), *_shipping()]
     return {part.name: part for part in parts}
 
 
-def _shape(preset: StudentConfig, teacher: PretrainedConfig, *, free: bool) -> list[Part]:
-    """Layers, width, heads, FFN; for albert sharing and E too."""
-    layers = Part(name="layers", default=preset.layers, low=1, high=teacher.num_hidden_layers)
+def _shape(preset: StudentConfig, teacher: PretrainedConfig, *, free: bool, least: int) -> list[Part]:
+    """Layers, of which the losses need so many at least, width, heads, FFN; for albert sharing and E too."""
+    most = teacher.num_hidden_layers
+    layers = Part(name="layers", default=preset.layers, low=min(least, most), high=most)
     if preset.family == "bert":
         heads = preset.heads
         narrow = _grid(preset.hidden, teacher.hidden_size // 3, teacher.hidden_size, heads)

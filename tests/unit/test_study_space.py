@@ -11,6 +11,7 @@ from transformers import BertConfig
 from common.errors import UserError
 from distill.changes import ChangeOptions, changed
 from distill.config import RunConfig
+from distill.contest import check_recipes
 from distill.recipes import RECIPES
 from distill.stages import filled
 from distill.study_config import StudyConfig
@@ -47,6 +48,14 @@ def test_everything_drawn_is_possible(student: str) -> None:
             assert options.shape.hidden == settings["hidden"]
     first = defaults(space)
     assert first is not None and all(space[name].holds(value) for name, value in first.items())
+
+
+@pytest.mark.parametrize("student", ["tiny", "distil", "albert"])
+def test_no_student_has_fewer_layers_than_its_losses_need(student: str) -> None:
+    space = narrowed(student_space(student, TEACHER, kind="classification", recipe="pkd", start=None), "", "", None)
+    assert (space["layers"].low, space_of(student)["layers"].low) == (2, 1)
+    for settings in samples(space):
+        check_recipes(run_config(StudyConfig(student=student, recipe="pkd"), settings), "classification", TEACHER)
 
 
 def test_widths_are_multiples_of_every_head_count_in_the_space() -> None:
