@@ -10,6 +10,7 @@ import optuna
 
 from common.command import run_command
 from common.errors import UserError
+from common.files import sole_use
 from common.progress import say
 from common.study_record import FILE, FinalRow, StudyRecord
 from common.words import counted
@@ -17,7 +18,7 @@ from distill.as_trained import with_task
 from distill.precompute import drop_insides
 from distill.study_config import StudyConfig
 from distill.study_final import apply, confirmed
-from distill.study_folder import claim, made
+from distill.study_folder import claim, made, used
 from distill.study_objectives import directions
 from distill.study_result import closing_table, study_record
 from distill.study_space import Space, defaults
@@ -53,28 +54,38 @@ def main(config: StudyConfig) -> None:
     for line in (*describe(data), f"study: {folder}"):
         say(line)
     storage = open_storage(config.storage, made(folder))
-    with alone(folder):
-        study = opened(config, name, space, data, storage)
-        claim(folder, study)
-        bench = target.prepared(config, data, space, folder)
-        again = revive(study)
-        queued = top_up(study, config.searching.trials, first=defaults(bench.space))
-    say(f"trials: {counted(queued, 'trial')} to run" + (f", {again} of them cut off before" if again else ""))
-    minutes = config.searching.timeout
-    run_trials(bench, name, None if minutes is None else time.time() + 60 * minutes)
-    # What was compared before stays, and trials of hours are on a page whatever becomes of the comparison.
-    record = written(study_record(bench, study, compared_before(folder), started=started), config)
-    if config.after.confirm:
-        finals = target.confirmed(bench, study)
-        record = written(study_record(bench, study, finals, started=started), config)
-    drop_insides(folder)
+    with used(folder, at_last=drop_insides):
+        with alone(folder):
+            study = opened(config, name, space, data, storage)
+            claim(folder, study)
+            bench = target.prepared(config, data, space, folder)
+            again = revive(study)
+            queued = top_up(study, config.searching.trials, first=defaults(bench.space))
+        say(f"trials: {counted(queued, 'trial')} to run" + (f", {again} of them cut off before" if again else ""))
+        minutes = config.searching.timeout
+        run_trials(bench, name, None if minutes is None else time.time() + 60 * minutes)
+        record = recorded(target, bench, study, started)
     say(closing_table(record))
     say(f"report: {config.reports / f'{name}.html'}")
     if config.after.apply is not None:
         target.apply(bench, study, config.after.apply)
 
 
-def compared_before(folder: Path) -> tuple[FinalRow, ...]:
+def recorded(target: "Target", bench: Any, study: optuna.Study, started: float) -> StudyRecord:
+    """The record, written with its page, and written again after the comparison where that is asked for.
+
+    What was compared before stays, and trials of hours are on a page whatever becomes of the comparison.
+    """
+    record = written(study_record(bench, study, _compared_before(bench.folder), started=started), bench.config)
+    if not bench.config.after.confirm:
+        return record
+    # Another command of the study trains in the same places.
+    with sole_use(bench.folder / "confirmed", wait=True):
+        finals = target.confirmed(bench, study)
+    return written(study_record(bench, study, finals, started=started), bench.config)
+
+
+def _compared_before(folder: Path) -> tuple[FinalRow, ...]:
     """The students in full of the record in the folder; none where there is no record, or none that can be read."""
     try:
         return StudyRecord.load(folder / FILE).finals

@@ -1,7 +1,10 @@
-"""The folder of a study: whose it is."""
+"""The folder of a study: whose it is, and who uses it."""
 
+import fcntl
 import json
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import optuna
@@ -46,6 +49,22 @@ def claim(folder: Path, study: optuna.Study) -> None:
             "--storage, choose another --name, or remove the folder"
         )
     write_text(marker, own + "\n")
+
+
+@contextmanager
+def used(folder: Path, *, at_last: Callable[[Path], None]) -> Iterator[None]:
+    """Hold the folder beside other commands of this machine on the same study; who is alone at a good end tidies up.
+
+    `at_last` is given the folder; no other command begins to use it meanwhile.
+    """
+    with (folder / ".users").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        at_last(folder)
 
 
 def _all_of(study: optuna.Study, folder: Path) -> bool:

@@ -12,9 +12,11 @@ from e2e.conftest import kill_when, start
 
 from common.command import run_command
 from common.errors import UserError
+from common.files import sole_use
 from common.study_record import FinalRow, StudyRecord
 from distill.study import TARGETS, main
 from distill.study_config import StudyConfig
+from distill.study_folder import used
 from distill.study_storage import SLOT, open_storage, revive, slots, top_up, waiting
 from distill.study_trial import Bench
 from reports.record import Record
@@ -80,6 +82,8 @@ def test_a_comparison_that_fails_costs_no_record_and_one_that_is_done_stays_in_i
         raise UserError("no space left")
 
     def done(bench: Bench, study: optuna.Study) -> tuple[FinalRow, ...]:
+        with pytest.raises(UserError, match="in use by another process"), sole_use(bench.folder / "confirmed"):
+            pass
         own = {"name": "preset", "trial": None, "value": 0.9, "spread": None, "by_seed": {"1": 0.9}}
         return (FinalRow(**own, latency_ms=2.0, size_mb=0.1, against_preset=None, folder="preset"),)
 
@@ -95,7 +99,12 @@ def test_a_comparison_that_fails_costs_no_record_and_one_that_is_done_stays_in_i
     assert _study(*asked, "--confirm", "1") == 0
     compared = _record(tmp_path).finals
     assert [row.value for row in compared] == [0.9]
+    insides = tmp_path / "runs" / "s" / "teacher" / "insides"
+    with used(tmp_path / "runs" / "s", at_last=lambda folder: None):
+        assert _study(*asked) == 0
+        assert insides.is_dir(), "another command of the study reads them"
     assert _study(*asked) == 0
+    assert not insides.exists()
     assert _record(tmp_path).finals == compared
     confirming(fails)
     assert _study(*asked, "--confirm", "1") == 2

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UserError
 from common.files import write_json
-from distill.study_folder import CLAIM, claim
+from distill.study_folder import CLAIM, claim, used
 from distill.study_runner import SETTINGS, TRIAL
 
 
@@ -48,3 +48,17 @@ def test_a_folder_without_a_claim_is_taken_where_the_study_knows_its_trials(tmp_
         assert not (folder / CLAIM).exists()
     claim(folder, study_of(*settings, {"layers": 4, "rate_factor": 1.0}))
     assert (folder / CLAIM).is_file()
+
+
+def test_the_last_command_to_end_well_tidies_up(tmp_path: Path) -> None:
+    tidied: list[Path] = []
+    with used(tmp_path, at_last=tidied.append):
+        with used(tmp_path, at_last=tidied.append):
+            pass
+        assert not tidied
+        with pytest.raises(UserError, match="no"), used(tmp_path, at_last=tidied.append):
+            raise UserError("no")
+    assert tidied == [tmp_path]
+    with pytest.raises(UserError, match="no"), used(tmp_path, at_last=tidied.append):
+        raise UserError("no")
+    assert tidied == [tmp_path]
