@@ -17,9 +17,10 @@ from common.words import counted
 from distill.as_trained import with_task
 from distill.precompute import drop_insides
 from distill.study_config import StudyConfig
+from distill.study_costs import share_yardstick
 from distill.study_final import apply, confirmed
 from distill.study_folder import claim, made, used
-from distill.study_objectives import directions
+from distill.study_identity import opened
 from distill.study_result import closing_table, study_record
 from distill.study_space import Space, defaults
 from distill.study_storage import open_storage, revive, top_up
@@ -56,9 +57,12 @@ def main(config: StudyConfig) -> None:
     storage = open_storage(config.storage, made(folder))
     with used(folder, at_last=drop_insides):
         with alone(folder):
-            study = opened(config, name, space, data, storage)
+            study = opened(config, name, space, data, storage, options=target.options)
             claim(folder, study)
+            # Another machine's is here before this one would measure its own, which is the study's where it has none.
+            share_yardstick(study, folder)
             bench = target.prepared(config, data, space, folder)
+            share_yardstick(study, folder)
             again = revive(study)
             queued = top_up(study, config.searching.trials, first=defaults(bench.space))
         say(f"trials: {counted(queued, 'trial')} to run" + (f", {again} of them cut off before" if again else ""))
@@ -98,52 +102,6 @@ def written(record: StudyRecord, config: StudyConfig) -> StudyRecord:
     record.save(config.runs / record.name / FILE)
     build_reports(config.runs, config.reports, only=record.name if (config.reports / "index.html").exists() else None)
     return record
-
-
-NOT_GIVEN = "None"
-_FREE = ("trials", "timeout", "sampler", "seed", "fix", "range", "space")
-"""Options that may change from one command of a study to the next; what narrows the space is in its parts."""
-
-
-def opened(
-    config: StudyConfig, name: str, space: Space, data: TaskData, storage: optuna.storages.BaseStorage
-) -> optuna.Study:
-    """The study in the store, new or gone on with.
-
-    Raises:
-        UserError: a study of that name with other settings.
-    """
-    study = optuna.create_study(
-        study_name=name, storage=storage, directions=directions(config.searching), load_if_exists=True
-    )
-    wanted = _identity(config, space, data)
-    stored = study.user_attrs.get("identity")
-    if stored is None:
-        study.set_user_attr("identity", wanted)
-    elif (stored := {key: value for key, value in stored.items() if value != NOT_GIVEN}) != wanted:
-        changed = [key for key in wanted | stored if stored.get(key) != wanted.get(key)]
-        raise UserError(
-            f"study {name} was begun with other settings ({', '.join(changed[:4])}): repeat them, or choose "
-            "another --name"
-        )
-    return study
-
-
-def _identity(config: StudyConfig, space: Space, data: TaskData) -> dict[str, str]:
-    """All that trials of one study must have in common, by flag or part of the space."""
-    options = {key: str(value) for key, value in vars(config.searching).items() if key not in _FREE}
-    every = {
-        **{f"--{key.replace('_', '-')}": value for key, value in options.items()},
-        **{f"--{key}": str(getattr(config, key)) for key in ("teacher", "precision", *TARGETS[config.target].options)},
-        **{f"space: {name}": part.words for name, part in space.items() if not part.idle},
-        **{f"--{key.replace('_', '-')}": str(value) for key, value in vars(config.finetuning).items()},
-        **{flag: str(value) for flag, value in config.scratch.given.items()},
-        "--objective": ",".join(config.searching.objectives),
-        "--max-length": str(config.data.max_length),
-        "--task": data.fingerprint,
-    }
-    # Options that are not given are as if they were not there yet.
-    return {key: value for key, value in every.items() if value != NOT_GIVEN}
 
 
 @dataclass(frozen=True, kw_only=True)

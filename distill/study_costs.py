@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import optuna
+
 from common.artifact import CardText, load, save
 from common.files import write_json
 from distill.compress_chain import Artifact
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from distill.study_trial import Bench
 
 YARDSTICK = "yardstick.json"
+"""In the folder of a study, and a user attribute of it."""
 
 
 def costs_of(bench: "Bench", artifact: Artifact) -> dict[str, float]:
@@ -50,6 +53,18 @@ def yardstick(bench: "Bench") -> float:
         with tempfile.TemporaryDirectory() as folder:
             write_json(path, _timed(bench, {"preset": _preset(bench, Path(folder))}))
     return json.loads(path.read_text(encoding="utf-8"))["preset"]
+
+
+def share_yardstick(study: optuna.Study, folder: Path) -> None:
+    """Let the machines of a study mean one thing by a millisecond: what the first of them measured is in its store.
+
+    The folder has what the store has, or gives it, where it has been measured.
+    """
+    path, known = folder / YARDSTICK, study.user_attrs.get(YARDSTICK)
+    if known is not None:
+        write_json(path, known)
+    elif path.is_file():
+        study.set_user_attr(YARDSTICK, json.loads(path.read_text(encoding="utf-8")))
 
 
 def _preset(bench: "Bench", folder: Path) -> Artifact:

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
+import optuna
 import pytest
 from transformers import PreTrainedModel
 
 from common.artifact import CardText, load, save
 from distill import study_costs
 from distill.compress_chain import Artifact
-from distill.study_costs import costs_of, yardstick
+from distill.study_costs import costs_of, share_yardstick, yardstick
 from students.presets import student_preset
 from students.pruned_shape import shape_of
 
@@ -57,3 +58,20 @@ def test_a_busy_machine_shows_in_no_latency(
     assert machine.timed == [("preset",), ("own", "preset")]
     size = (tmp_path / "own" / "model.safetensors").stat().st_size
     assert costs_of(bench, own)["size_mb"] == size / 1e6
+
+
+def test_another_machine_means_the_same_by_a_millisecond(
+    bench: SimpleNamespace, tmp_path: Path, tiny_bert, tiny_tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, study = Machine(), Machine(), optuna.create_study()
+    second.busy = 3.0
+    card = CardText(title="own", description="To be measured.", task="none")
+    save(tiny_bert(layers=3), tiny_tokenizer, tmp_path / "own", card=card)
+    for machine in (first, second):
+        monkeypatch.setattr(study_costs, "milliseconds", machine.milliseconds)
+        bench.folder = tmp_path / str(machine.busy)
+        share_yardstick(study, bench.folder)
+        assert yardstick(bench) == 2.0
+        share_yardstick(study, bench.folder)
+        assert costs_of(bench, Artifact(folder=tmp_path / "own"))["latency_ms"] == pytest.approx(3.0)
+    assert (first.timed, second.timed) == ([("preset",), ("own", "preset")], [("own", "preset")])
