@@ -47,7 +47,7 @@ class Line:
 
     @property
     def minutes(self) -> float:
-        return float(np.mean([one.seconds for one in self.answers])) / 60
+        return float(np.median([one.seconds for one in self.answers])) / 60
 
 
 def main() -> None:
@@ -118,8 +118,9 @@ class Bench:
         if np.mean(self.scores(further)) <= np.mean(self.scores(plain)):
             yield further
             return
-        more = (plain.minutes + self._options.further_minutes) / plain.minutes
-        epochs = round(self._recipe.teacher_epochs * more)
+        # Of all, since both learn the same number of steps, and one may have been disturbed.
+        seconds = float(np.median([one.seconds for one in (*plain.answers, *further.answers)]))
+        epochs = round(self._recipe.teacher_epochs * (1 + read_summary(encoder)["seconds"] / seconds))
         longer = Line(name=f"minilm, {epochs} epochs", answers=self._every_seed(source, epochs), against=(plain,))
         yield longer
         yield dataclasses.replace(further, against=(plain, longer))
