@@ -29,8 +29,8 @@ from teacher.sample import check_documents, extend_vocabulary, learn_vocabulary
 from teacher.shards import Shards, tokenise
 from teacher.wordpiece import tokenizer_fingerprint
 
-FORMAT = 1
-"""Counts up when the rules for sentences, shards or vocabularies change: older tokenised text is then not used."""
+FORMAT = 2
+"""Counts up when the rules for documents, sentences, shards or vocabularies change: older tokenised text is left."""
 
 HELD_OUT = 0.015
 """Share of the documents that is never learned from."""

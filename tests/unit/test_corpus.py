@@ -61,6 +61,57 @@ def test_titles_end_documents() -> None:
     assert documents("# A\n\nx y.\n\n### sub\n\nz.\n# B\nw.") == [["x y.", "z."], ["w."]]
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        *(
+            "Chapter 1",
+            " CHAPTER XI.",
+            "Chapter ll",
+            "BOOK IV: in which they sail",
+            "Act I, Scene 2",
+            "Volume 2 - The Sea",
+        ),
+        *("PART II FATHER AND DAUGHTER", "Chapter 2. The End", 'Letter III "Dear Sir"', "CHAPTER VII I MAKE A FAULT"),
+    ],
+)
+def test_lines_that_are_headings(heading: str) -> None:
+    assert documents(f"Before\nit.\n{heading}\nAfter\nit.") == [["Before it."], ["After it."]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("part I did with great vigour", "letter I wrote to her", "act I think", "book did well", "chapter 4"),
+        *(
+            "Part 2 of the plan",
+            "Part I did not like",
+            "Act I think",
+            "Book  2  is long",
+            "Part 1-3 of it",
+            "Book Mill",
+        ),
+        *("Part 2.5 of it", "Letter I'd sent", "# of items sold", "= a sum of two ="),
+    ],
+)
+def test_lines_that_are_text(line: str) -> None:
+    text = f"The first\n{line}\nis here\n\nThe second\nis here"
+    assert documents(text) == [
+        [f"The first {' '.join(line.split())} is here"],
+        ["The second is here"],
+    ]
+
+
+def test_blank_lines_end_documents_beside_a_single_heading_among_them() -> None:
+    assert documents("One\na.\n\nTwo\nb.\n\nPart II\nThree\nc.\n\nFour\nd.") == [
+        ["One a."],
+        ["Two b."],
+        ["Three c."],
+        ["Four d."],
+    ]
+    assert documents("# A\n\nOne\na.\n\nTwo\nb.") == [["One a.", "Two b."]]
+
+
 def test_blank_lines_end_documents() -> None:
     assert documents("One a.\nTwo b.\n\nThree c.") == [["One a.", "Two b."], ["Three c."]]
     assert documents("\n\n\nOne a.\n\nTwo b.\n\n\n\nThree c.") == [["One a.", "Two b."], ["Three c."]]
