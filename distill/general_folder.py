@@ -9,7 +9,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.artifact import state_to_save
-from common.files import new_folder, write_json, write_text
+from common.files import write_json, write_text
 from teacher.pretrain_folder import Work
 
 DONE = "general.json"
@@ -25,13 +25,12 @@ def write_student(
     work: Work,
 ) -> None:
     """The finished folder, all at once; then drop `work`."""
-    with new_folder(folder) as target:
+    with work.finished(folder) as target:
         model.save_pretrained(target, state_dict=state_to_save(model), max_shard_size="1000GB")
         tokenizer.save_pretrained(target)
         shutil.copyfile(work.folder / "training" / "history.jsonl", target / "history.jsonl")
         write_text(target / "README.md", card(folder, settings, summary))
         write_json(target / DONE, {"settings": dict(settings), **summary})
-    shutil.rmtree(work.folder)
 
 
 def card(folder: Path, settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from teacher.loop_config import resolve_precision
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import unigram_loss
-from teacher.pretrain_folder import Work, open_work, reusable, write_model
+from teacher.pretrain_folder import Work, open_work, refuse_inside, reusable, write_model
 from teacher.pretrain_material import Material, gather
 from teacher.pretrain_objective import PretrainObjective
 from teacher.pretrain_summary import report, summarise
@@ -46,11 +46,12 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
     A finished `folder` of equal settings and text is left as it is. While it runs, everything is in FOLDER-unfinished.
 
     Raises:
-        UserError: `folder` holds something else; too little text; a vocabulary smaller than the alphabet; no model to
-        go on from, or inputs longer than its positions.
+        UserError: `folder` holds something else, or does at the end; curves inside it; too little text; a vocabulary
+        smaller than the alphabet; no model to go on from, or inputs longer than its positions.
     """
     ranks()
     if config.schedule.tensorboard is not None:
+        refuse_inside(config.schedule.tensorboard, folder)
         writer_class()
     corpus = load_corpus(config.corpus, text_column=config.text_column)
     general = load_corpus(config.compared_with) if config.masking == "domain" else None

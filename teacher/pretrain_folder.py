@@ -1,6 +1,7 @@
 """The folders of pretraining: the unfinished one that a resumed run goes on from, and the finished model."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from teacher.pretrain_card import card, part_card
 from teacher.ranks import from_main, ranks
 
 PLAN = "plan.json"
+MODEL = "model"
+"""Inside the unfinished folder: what is finished, until it has its name."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,26 @@ class Work:
                 shutil.rmtree(self.folder)
             raise
 
+    @contextlib.contextmanager
+    def finished(self, folder: Path) -> Iterator[Path]:
+        """A folder to write, which becomes `folder` when the block ends well; then this one is dropped.
+
+        Raises:
+            UserError: `folder` is no longer absent or empty. What was written stays, and the message says where.
+        """
+        model = self.folder / MODEL
+        with new_folder(model) as target:
+            yield target
+        try:
+            # It takes the place of an empty folder, and of nothing else.
+            os.rename(model, folder)
+        except OSError as error:
+            raise UserError(
+                f"--out {folder} cannot become the finished model ({error.strerror}; it was empty when this began): "
+                f"the model is in {model}. Move it to where you want it, then delete {self.folder}"
+            ) from error
+        shutil.rmtree(self.folder)
+
     def _keep(self, steps: int) -> int:
         write_json(self.folder / PLAN, _read(self.folder / PLAN) | {"steps": steps})
         return steps
@@ -67,13 +90,28 @@ def reusable(folder: Path, identity: Mapping[str, Any], done: str = DONE) -> boo
     return True
 
 
+def refuse_inside(tensorboard: Path, folder: Path) -> None:
+    """Raise UserError where `tensorboard` is in `folder` or FOLDER-unfinished, which must hold nothing else."""
+    for home in (folder, unfinished(folder)):
+        if tensorboard.resolve().is_relative_to(home.resolve()):
+            raise UserError(
+                f"--tensorboard {tensorboard} is inside {home}, which holds the model alone: choose a folder beside "
+                f"it, such as {folder}-curves"
+            )
+
+
+def unfinished(folder: Path) -> Path:
+    """Where the run is that will become `folder`."""
+    return folder.with_name(f"{folder.name}-unfinished")
+
+
 def open_work(folder: Path, identity: Mapping[str, Any], *, resume: bool) -> Work:
     """FOLDER-unfinished, new or of an interrupted run of equal settings.
 
     Raises:
         UserError: it is there and `resume` is off, or is of other settings or something else.
     """
-    work = folder.with_name(f"{folder.name}-unfinished")
+    work = unfinished(folder)
     # What starts with a dot is the rest of a write that was cut off.
     if not work.exists() or not any(entry for entry in work.iterdir() if not entry.name.startswith(".")):
         write_json(work / PLAN, {"settings": dict(identity), "steps": None})
@@ -120,14 +158,13 @@ def write_model(
 
     `models` are by the folder inside it: "" is the one that is wanted, a generator or the best one stands beside it.
     """
-    with new_folder(folder) as target:
+    with work.finished(folder) as target:
         for name, model in models.items():
             model.save_pretrained(target / name)
             tokenizer.save_pretrained(target / name)
             write_text(target / name / "README.md", _page(name, settings, summary))
         shutil.copyfile(work.folder / "training" / HISTORY, target / HISTORY)
         write_json(target / DONE, {"settings": dict(settings), **summary})
-    shutil.rmtree(work.folder)
 
 
 def _page(name: str, settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:

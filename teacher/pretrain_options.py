@@ -75,7 +75,7 @@ class ScheduleOptions:
     """Keep only the inputs of layers, and compute the rest again on the way back: larger batches fit into memory, for
     about a third more time. The result is the same."""
     tensorboard: Path | None = None
-    """Folder for the curves as TensorBoard scalars; needs the package tensorboard."""
+    """Folder for the curves as TensorBoard scalars, outside OUT; needs the package tensorboard."""
 
     def problems(self, length: int) -> list[str]:
         """What is wrong with them, for a first phase of that length."""

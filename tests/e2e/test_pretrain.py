@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTrainin
 from common.command import run_command
 from common.errors import UserError
 from teacher import pretrain as command
+from teacher.course import run_course
 from teacher.history import read_rows
+from teacher.loop import Outcome
 from teacher.pretrain import PretrainCommand, main, pretrain
 from teacher.pretrain_config import PretrainConfig
+from teacher.pretrain_options import ScheduleOptions
 
 SETTINGS = ["--size", "tiny", "--vocabulary", "400", "--length", "32", "--batch-size", "8", "--precision", "fp32"]
 
@@ -145,6 +149,32 @@ def test_something_else_in_the_folder_is_kept(tmp_path: Path, text: Path) -> Non
     with pytest.raises(UserError, match="new-unfinished holds something else"):
         pretrain(_config(text), tmp_path / "new")
     assert (tmp_path / "new-unfinished" / "thesis.txt").read_text() == "years of work"
+
+
+def test_what_comes_into_the_folder_meanwhile_is_kept_and_so_is_the_model(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+
+    def disturbed(*arguments: Any, **options: Any) -> Outcome:
+        outcome = run_course(*arguments, **options)
+        (folder / "notes.txt").write_text("written while it ran")
+        return outcome
+
+    monkeypatch.setattr(command, "run_course", disturbed)
+    with pytest.raises(UserError, match=r"model cannot become the finished model .* is in .*model-unfinished/model\."):
+        pretrain(_config(text), folder)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    assert AutoModelForMaskedLM.from_pretrained(tmp_path / "model-unfinished" / "model").config.hidden_size == 128
+
+
+@pytest.mark.parametrize("inside", ["model", "model/curves", "model-unfinished", "other/../model-unfinished/curves"])
+def test_curves_in_the_folder_of_the_model_are_refused(tmp_path: Path, text: Path, inside: str) -> None:
+    schedule = ScheduleOptions(tensorboard=tmp_path / inside)
+    with pytest.raises(UserError, match=r"--tensorboard .* is inside .*: choose a folder beside it, such as .*-curves"):
+        pretrain(_config(text, schedule=schedule), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_plan_or_other_settings_stop_a_resume(tmp_path: Path, text: Path) -> None:
