@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from common.errors import UserError
 from common.progress import say
@@ -133,16 +133,25 @@ def sole_use(folder: Path, *, wait: bool = False) -> Iterator[None]:
     Raises:
         UserError: another process holds it; with `wait` it is waited for.
     """
-    with explain_full_disk(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if not wait:
-                reason = f"{folder} is in use by another process: wait for it, or choose another name"
-                raise UserError(reason) from error
-            say(f"{folder} is in use by another process: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    held = False
+    while not held:
+        with explain_full_disk(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = (folder / ".lock").open("w")
+        with lock:
+            _take(lock, folder, wait)
+            # Whoever held it may have removed the folder, and somebody else may have made it anew.
+            held = (folder / ".lock").exists() and os.path.samestat(os.fstat(lock.fileno()), (folder / ".lock").stat())
+            if held:
+                yield
+
+
+def _take(lock: TextIO, folder: Path, wait: bool) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if not wait:
+            reason = f"{folder} is in use by another process: wait for it, or choose another name"
+            raise UserError(reason) from error
+        say(f"{folder} is in use by another process: waiting for it")
+        fcntl.flock(lock, fcntl.LOCK_EX)

@@ -12,7 +12,6 @@ from transformers import PretrainedConfig, PreTrainedModel
 from common.command import run_command
 from common.errors import UserError
 from common.families import max_length
-from common.files import sole_use
 from common.progress import say
 from distill.distiller import without_dropout
 from distill.general_config import GeneralConfig
@@ -31,7 +30,7 @@ from students.presets import StudentConfig
 from teacher.batches import Batches
 from teacher.corpus import Corpus, load_corpus
 from teacher.loop import Outcome, train
-from teacher.pretrain_folder import open_work, reusable
+from teacher.pretrain_folder import open_work, sole_work
 from teacher.pretrained import Pretrained, load_pretrained
 from teacher.ranks import refuse_several
 from teacher.rows import only_rows
@@ -52,10 +51,11 @@ def main(config: GeneralConfig) -> None:
     refuse_several("distill.general")
     corpus = load_corpus(config.text)
     settings = config.settings() | {"corpus_fingerprint": corpus.fingerprint()}
-    if reusable(config.out, settings, DONE):
-        say(f"{config.out} is distilled with these settings already: reused. For another one choose another --out")
-    else:
-        distil(config, corpus, settings)
+    with sole_work(config.out, settings, DONE) as needed:
+        if needed:
+            distil(config, corpus, settings)
+        else:
+            say(f"{config.out} is distilled with these settings already: reused. For another one choose another --out")
     say(f"student: {config.out}")
 
 
@@ -71,20 +71,19 @@ def distil(config: GeneralConfig, corpus: Corpus, settings: dict[str, Any]) -> N
     teacher = _teacher(config)
     student = planned_student(config.student, teacher.model.config, config.shape, start=config.start)
     work = open_work(config.out, settings, resume=config.resume)
-    with sole_use(work.folder):
-        length = min(config.length, max_length(teacher.model.config))
-        wanted = None if config.wanted_steps is None else config.wanted_steps * config.batch_size
-        sequences = sequences_of(corpus, teacher.tokenizer, length=length, wanted=wanted)
-        model, objective = _student(config, student, teacher, sequences)
-        batches = _batches(config, teacher, sequences)
-        steps = config.wanted_steps or math.ceil((config.epochs or 1) * batches.steps_per_epoch)
-        # All pieces are predicted where some are masked: then all rows of the table are in use.
-        ids = torch.from_numpy(np.unique(np.concatenate([*sequences, [teacher.tokenizer.pad_token_id]])))
-        rows = contextlib.nullcontext() if config.masked else only_rows(encoder(model), ids)
-        with rows, contextlib.nullcontext() if config.dropout else without_dropout(model):
-            outcome = train(
-                objective, batches, config.loop(steps), work.folder / "training", label=f"general {config.student}"
-            )
+    length = min(config.length, max_length(teacher.model.config))
+    wanted = None if config.wanted_steps is None else config.wanted_steps * config.batch_size
+    sequences = sequences_of(corpus, teacher.tokenizer, length=length, wanted=wanted)
+    model, objective = _student(config, student, teacher, sequences)
+    batches = _batches(config, teacher, sequences)
+    steps = config.wanted_steps or math.ceil((config.epochs or 1) * batches.steps_per_epoch)
+    # All pieces are predicted where some are masked: then all rows of the table are in use.
+    ids = torch.from_numpy(np.unique(np.concatenate([*sequences, [teacher.tokenizer.pad_token_id]])))
+    rows = contextlib.nullcontext() if config.masked else only_rows(encoder(model), ids)
+    with rows, contextlib.nullcontext() if config.dropout else without_dropout(model):
+        outcome = train(
+            objective, batches, config.loop(steps), work.folder / "training", label=f"general {config.student}"
+        )
     summary = _summary(config, student, teacher, model, outcome) | {
         "length": length,
         "sequences": len(sequences),

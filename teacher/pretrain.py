@@ -18,7 +18,7 @@ from teacher.loop_config import resolve_precision
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import unigram_loss
-from teacher.pretrain_folder import Work, open_work, refuse_inside, reusable, write_model
+from teacher.pretrain_folder import Work, open_work, refuse_inside, sole_work, write_model
 from teacher.pretrain_material import Material, gather
 from teacher.pretrain_objective import PretrainObjective
 from teacher.pretrain_summary import report, summarise
@@ -43,7 +43,8 @@ EXAMPLES = """
 def pretrain(config: PretrainConfig, folder: Path) -> Path:
     """Pretrain, and write `folder`: a model that transformers' Auto classes load.
 
-    A finished `folder` of equal settings and text is left as it is. While it runs, everything is in FOLDER-unfinished.
+    A finished `folder` of equal settings and text is left as it is. While it runs, everything is in FOLDER-unfinished,
+    which a second run waits for.
 
     Raises:
         UserError: `folder` holds something else, or does at the end; curves inside it; too little text; a vocabulary
@@ -57,16 +58,11 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
     general = load_corpus(config.compared_with) if config.masking == "domain" else None
     tokenizer = None if config.tokenizer is None else load_wordpiece(config.tokenizer)
     settings = config.settings() | _fingerprints(config, corpus, general, tokenizer)
-    if from_main(lambda: reusable(folder, settings)):
-        say(f"{folder} is pretrained with these settings already: reused. For another one choose another --out")
-        return folder
-    work = from_main(lambda: open_work(folder, settings, resume=config.resume))
-    source = config.start.source
-    with work.unless_refused():
-        start = None if source is None else load_continued(source, config.seed, config.longest)
-        given = tokenizer if start is None else start.tokenizer
-        material = main_first(lambda: gather(config, corpus, general, work, given))
-    _learn(config, corpus, material, start, settings, work, folder)
+    with sole_work(folder, settings) as needed:
+        if needed:
+            _make(config, corpus, general, tokenizer, settings, folder)
+        else:
+            say(f"{folder} is pretrained with these settings already: reused. For another one choose another --out")
     # The others go on only when the folder is there.
     ranks().wait_for_everyone()
     return folder
@@ -84,6 +80,24 @@ def _fingerprints(
     if config.start.source is not None:
         found["from_weights"] = weights_identity(config.start.source)
     return found
+
+
+def _make(
+    config: PretrainConfig,
+    corpus: Corpus,
+    general: Corpus | None,
+    tokenizer: PreTrainedTokenizerFast | None,
+    settings: dict[str, Any],
+    folder: Path,
+) -> None:
+    """Start, or go on, and finish."""
+    work = from_main(lambda: open_work(folder, settings, resume=config.resume))
+    source = config.start.source
+    with work.unless_refused():
+        start = None if source is None else load_continued(source, config.seed, config.longest)
+        given = tokenizer if start is None else start.tokenizer
+        material = main_first(lambda: gather(config, corpus, general, work, given))
+    _learn(config, corpus, material, start, settings, work, folder)
 
 
 def _learn(

@@ -11,7 +11,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from common.errors import UserError
-from common.files import new_folder, read_object, write_json, write_text
+from common.files import new_folder, read_object, sole_use, write_json, write_text
 from common.pretraining_record import FILE as DONE
 from common.pretraining_record import HISTORY
 from teacher.continued_card import best_card, continued_card
@@ -88,6 +88,38 @@ def reusable(folder: Path, identity: Mapping[str, Any], done: str = DONE) -> boo
             f"--out {folder} holds a model of other settings ({_differences(found, identity)}): choose another folder"
         )
     return True
+
+
+@contextlib.contextmanager
+def sole_work(folder: Path, identity: Mapping[str, Any], done: str = DONE) -> Iterator[bool]:
+    """Hold FOLDER-unfinished for this run alone, in the first process; whether `folder` is to be made.
+
+    Another run that holds it is waited for, and may have made what is asked for.
+
+    Raises:
+        UserError: as `reusable`.
+    """
+
+    def needed() -> bool:
+        return not from_main(lambda: reusable(folder, identity, done))
+
+    with contextlib.ExitStack() as stack:
+        if needed():
+            from_main(lambda: stack.enter_context(_held(unfinished(folder))))
+            yield needed()
+        else:
+            yield False
+
+
+@contextlib.contextmanager
+def _held(work: Path) -> Iterator[None]:
+    """Within `sole_use`; what holds nothing afterwards is removed."""
+    with sole_use(work, wait=True):
+        try:
+            yield
+        finally:
+            if not any(work.glob("[!.]*")):
+                shutil.rmtree(work, ignore_errors=True)
 
 
 def refuse_inside(tensorboard: Path, folder: Path) -> None:

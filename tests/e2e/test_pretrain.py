@@ -1,7 +1,9 @@
 """The pretraining command as a user meets it: real text, kill -9, --resume, and mistakes."""
 
+import contextlib
 import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from e2e.conftest import kill_when
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
+from common import files
 from common.command import run_command
 from common.errors import UserError
 from teacher import pretrain as command
@@ -149,6 +152,26 @@ def test_something_else_in_the_folder_is_kept(tmp_path: Path, text: Path) -> Non
     with pytest.raises(UserError, match="new-unfinished holds something else"):
         pretrain(_config(text), tmp_path / "new")
     assert (tmp_path / "new-unfinished" / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_run_waits_for_another_of_the_same_folder_and_takes_its_model(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, folder, work = tmp_path / "made", tmp_path / "model", tmp_path / "model-unfinished"
+    pretrain(_config(text), made)
+    other = contextlib.ExitStack()
+    other.enter_context(files.sole_use(work))
+    (work / "plan.json").write_text("{}")
+
+    def finish(message: str) -> None:
+        assert message == f"{work} is in use by another process: waiting for it"
+        made.rename(folder)
+        shutil.rmtree(work)
+        other.close()
+
+    monkeypatch.setattr(files, "say", finish)
+    assert pretrain(_config(text), folder) == folder
+    assert "reused" in capsys.readouterr().out and not work.exists()
 
 
 def test_what_comes_into_the_folder_meanwhile_is_kept_and_so_is_the_model(

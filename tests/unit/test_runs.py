@@ -1,11 +1,14 @@
 """Run folders: names, resuming, and leaving others' files alone."""
 
+import contextlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from common import files
 from common.errors import UserError
 from common.files import sole_use
 from distill.config import DistilOptions, RunConfig
@@ -102,3 +105,18 @@ def test_a_run_is_held_by_one_process(tmp_path: Path) -> None:
     free = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, check=False)
     assert "is in use by another process" in held.stderr
     assert free.returncode == 0
+
+
+def test_a_folder_that_was_removed_while_it_was_waited_for_is_held_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = contextlib.ExitStack()
+    first.enter_context(sole_use(tmp_path / "run"))
+
+    def remove(_: str) -> None:
+        shutil.rmtree(tmp_path / "run")
+        first.close()
+
+    monkeypatch.setattr(files, "say", remove)
+    with sole_use(tmp_path / "run", wait=True), pytest.raises(UserError, match="in use"), sole_use(tmp_path / "run"):
+        pass
