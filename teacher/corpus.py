@@ -1,6 +1,7 @@
 """Text for pretraining: documents of sentences from pydocs, files, folders or the hub, streamed.
 
-Where a document ends in a text file is said in `teacher.documents`; of jsonl files and the hub a row is a document.
+Where a document ends in a text file is said in `teacher.documents`; of jsonl files, which may be called .json as C4's
+are, and of the hub a row is a document.
 Sentences are cut as `teacher.sentences` says.
 """
 
@@ -11,14 +12,12 @@ from typing import Any
 
 from common.errors import UserError
 from teacher import hub, pydocs
-from teacher.decoding import DOCUMENTATION, Oddities, stream_lines
+from teacher.corpus_files import corpus_files, has_rows, refuse_objects
+from teacher.decoding import Oddities, stream_lines
 from teacher.documents import Layout, layout_of, text_documents
 from teacher.local import nearest_files
 from teacher.sentences import CUTS
 from teacher.text_rows import json_rows, row_texts
-
-_ROWS = (".jsonl", ".ndjson")
-_FILES = (".txt", ".md", *_ROWS, ".gz")
 
 
 class Corpus:
@@ -58,7 +57,8 @@ def load_corpus(source: str, *, text_column: str | None = None) -> Corpus:
         text_column: of jsonl files and the hub; None: text, or another usual name.
 
     Raises:
-        UserError: nothing there or nothing usable; a fault in a file is raised when it is reached.
+        UserError: nothing there or nothing usable, such as a table or a page; a fault in a file is raised when it is
+        reached.
     """
     if source == "pydocs":
         _refuse_column(text_column, source)
@@ -73,8 +73,8 @@ def load_corpus(source: str, *, text_column: str | None = None) -> Corpus:
             f"corpus {source!r} does not exist.{nearest_files(path)} Give pydocs, a text or jsonl file, a folder of "
             f"such files, or {hub.PREFIX}ID"
         )
-    files = _text_files(path) if path.is_dir() else {path.name: path}
-    if not any(_has_rows(file) for file in files.values()):
+    files = corpus_files(path)
+    if not any(has_rows(file) for file in files.values()):
         _refuse_column(text_column, source)
     checksums = {name: _checksum(file) for name, file in files.items()}
     # The column decides the text as the files do.
@@ -92,23 +92,6 @@ def _refuse_column(text_column: str | None, source: str) -> None:
         raise UserError(f"--text-column {text_column}: {source} has no columns, only jsonl files and the hub have")
 
 
-def _text_files(folder: Path) -> dict[str, Path]:
-    """Path inside the folder to file, in order."""
-    files = {
-        file.relative_to(folder).as_posix(): file
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.suffix.lower() in _FILES and not DOCUMENTATION.match(file.name)
-    }
-    if not files:
-        found = ", ".join(sorted(entry.name for entry in folder.iterdir())[:20]) or "nothing"
-        raise UserError(f"corpus folder {folder} has no text: found {found}; expected {', '.join(_FILES)} files")
-    return files
-
-
-def _has_rows(file: Path) -> bool:
-    return (file.with_suffix("") if file.suffix.lower() == ".gz" else file).suffix.lower() in _ROWS
-
-
 def _checksum(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -120,15 +103,16 @@ def _from_files(
     """Every document of every file; `layouts` keeps those of text files for the next reading.
 
     Raises:
-        UserError: no file has text.
+        UserError: no file has text, or one that is named as text holds rows of json.
     """
     names, some = [], False
     for file in files:
         names.append(file.name)
-        if _has_rows(file):
+        if has_rows(file):
             texts = row_texts(json_rows(file, oddities), text_column, oddities)
         else:
             if file not in layouts:
+                refuse_objects(file)
                 # This reading only looks; what it repairs would count twice.
                 layouts[file] = layout_of(stream_lines(file, Oddities()))
             texts = text_documents(stream_lines(file, oddities), layouts[file])

@@ -35,7 +35,8 @@ class PretrainConfig:
     """Pretrain an encoder, from random weights and a vocabulary of its own, or further (--from); write its folder."""
 
     corpus: str = "pydocs"
-    """pydocs (docstrings of the installed libraries), a text or jsonl file, a folder of them (or .gz), or hub:ID."""
+    """pydocs (docstrings of the installed libraries), a text or jsonl file (also .json with an object a line), a folder
+    of them (or .gz), or hub:ID."""
     text_column: str | None = None
     """Of jsonl files and the hub; text or another usual name if not given."""
     size: str = "mini"

@@ -17,6 +17,9 @@ _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 """An escape of json can write one; it is no text."""
 
 
+_EXPECTED = 'an object like {"text": ...} was expected on each line'
+
+
 def row_texts(rows: Iterable[tuple[str, dict[str, Any]]], column: str | None, oddities: Oddities) -> Iterator[str]:
     """The text of each row, given with where it stands. A row is a document; its lines end sentences.
 
@@ -66,7 +69,7 @@ def json_rows(path: Path, oddities: Oddities) -> Iterator[tuple[str, dict[str, A
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise UserError(f"{where} is not json ({getattr(error, 'msg', error)}): an object was expected") from error
+            raise UserError(f"{where} is not json ({getattr(error, 'msg', error)}): {_EXPECTED}") from error
         if not isinstance(row, dict):
-            raise UserError(f'{where} is json but no object: one like {{"text": ...}} was expected on each line')
+            raise UserError(f"{where} is json but no object: {_EXPECTED}")
         yield where, row

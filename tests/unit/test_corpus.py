@@ -179,6 +179,37 @@ def test_jsonl(tmp_path: Path) -> None:
         list(other)
 
 
+def test_files_called_json_have_rows_too(tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"text": text, "url": "u"}) + "\n" for text in ("One. Two.", "Three."))
+    name = "c4-train.00000-of-01024.json"
+    (tmp_path / name).write_text(rows)
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(rows.encode()))
+    for source in (tmp_path / name, tmp_path / f"{name}.gz"):
+        assert list(load_corpus(str(source))) == [["One.", "Two."], ["Three."]]
+    assert len(list(load_corpus(str(tmp_path)))) == 4
+    (tmp_path / name).write_text('{\n "text": "One"\n}')
+    with pytest.raises(UserError, match=r'json:1 is not json .*: an object like {"text": ...} was expected on each'):
+        list(load_corpus(str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.TSV.gz", "page.html", "page.xml.gz"])
+def test_tables_and_pages_are_no_text(tmp_path: Path, name: str) -> None:
+    content = b"text,label\nOne.,1\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(UserError, match=r"corpus .* is a (table|page with tags), no text: .* a jsonl file"):
+        load_corpus(str(tmp_path / name))
+    (tmp_path / "a.txt").write_text("First.")
+    assert list(load_corpus(str(tmp_path))) == [["First."]]
+
+
+def test_rows_of_json_that_are_called_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "dump.txt.gz").write_bytes(gzip.compress(b'\n{"text": "One."}\n{"text": "Two."}\n'))
+    with pytest.raises(UserError, match=r"dump\.txt\.gz is named as text, .* objects of json: name it dump\.jsonl\.gz"):
+        list(load_corpus(str(tmp_path / "dump.txt.gz")))
+    (tmp_path / "braces.txt").write_text('{braces}\n{"text": 1}\n')
+    assert list(load_corpus(str(tmp_path / "braces.txt"))) == [['{braces} {"text": 1}']]
+
+
 @pytest.mark.parametrize(
     ("content", "column", "message"),
     [
