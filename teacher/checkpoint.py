@@ -68,7 +68,9 @@ class Checkpoints:
             self._load_moments(moments, state.step)
             torch.set_rng_state(generators["torch"])
             for index in range(torch.cuda.device_count()):
-                torch.cuda.set_rng_state(generators[f"cuda{index}"], index)
+                # The sitting before may have had fewer devices.
+                if f"cuda{index}" in generators:
+                    torch.cuda.set_rng_state(generators[f"cuda{index}"], index)
             say(f"going on from {folder}")
             return state
         return None

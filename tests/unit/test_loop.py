@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from common.errors import UserError
 from teacher.batches import Batches, bucketed, on_full_rows, rounded_up, token_batch_count, token_batches
+from teacher.checkpoint import Checkpoints, LoopState
+from teacher.history import History
 from teacher.loop import parameter_groups, train
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
@@ -91,6 +93,22 @@ def test_a_killed_run_goes_on_to_the_same_weights_bit_for_bit(tmp_path: Path, ki
     assert again.calls < whole.calls or kill_at < 3
     assert [row.values for row in resumed.history] == [row.values for row in outcome.history]
     assert resumed.selected_step == outcome.selected_step
+
+
+def test_a_checkpoint_of_fewer_devices_is_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_again: list[int] = []
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.get_rng_state())
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _, index: set_again.append(index))
+    line = Line()
+    checkpoints = Checkpoints(tmp_path, line, torch.optim.AdamW(line.parameters()))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "device_count", lambda: 1)
+        checkpoints.save(LoopState(step=3), History(tmp_path / "history.jsonl", upto=0, every=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "device_count", lambda: 2)
+        state = checkpoints.restore()
+    assert state is not None and state.step == 3
+    assert set_again == [0]
 
 
 def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
