@@ -18,6 +18,7 @@ from common.columns import aligned
 from common.command import run_command
 from common.errors import UserError
 from common.files import sole_use, write_json
+from common.heads import SEQUENCE
 from common.progress import say
 from common.provenance import plain, provenance
 from teacher.ablation_answers import Respondent
@@ -27,6 +28,7 @@ from teacher.ablation_studies import Plan
 from teacher.data import describe
 from teacher.difference import majority
 from teacher.loop_config import resolve_precision
+from teacher.practice import check_practice
 from teacher.pretrain import pretrain
 from teacher.pretrain_folder import read_summary
 from teacher.ranks import refuse_several
@@ -50,12 +52,13 @@ def main(config: AblateConfig) -> None:
     started = time.monotonic()
     resolve_precision(config.precision)
     data = config.data.load()
+    task = task_for(data)
+    check_task(config, task)
     refuse_foreign(config.out)
     with sole_use(config.out):
         write_json(config.out / CLAIM, plain(config))
         for line in describe(data):
             say(line)
-        task = task_for(data)
         studies = [study(plan, _results(plan, config, task), task) for plan in config.plans]
         encoder = config.out / "pretrained" / studies[0].rows[0].pretraining.encoder
         record = AblationRecord(
@@ -77,6 +80,16 @@ def main(config: AblateConfig) -> None:
         record.save(config.out / FILE)
     say("\n\n".join(closing_table(record, entry) for entry in record.studies))
     say(make_page(config))
+
+
+def check_task(config: AblateConfig, task: Task) -> None:
+    """Raise UserError where encoders cannot be compared on a task, or it cannot be learned as asked."""
+    if task.head_kind != SEQUENCE:
+        raise UserError(
+            f"--task {config.data.task} is of the kind {task.data.kind}: encoders are compared on classes, numbers or "
+            "labels of texts, choose such a task"
+        )
+    check_practice(config.training, task)
 
 
 def refuse_foreign(folder: Path) -> None:

@@ -46,7 +46,11 @@ class PretrainingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AblateConfig:
-    """Pretrain encoders that differ in one thing on an equal budget, let each learn a task, and compare them."""
+    """Pretrain encoders that differ in one thing on an equal budget, let each learn a task, and compare them.
+
+    The task is one of classes, numbers or labels of texts. What is classified is the state of [CLS], and of the last
+    piece where encoders read left to right.
+    """
 
     study: str = "objective"
     """objective (MLM + NSP, MLM, left to right), depth, masking, or features (fine-tuned against frozen): one, several
@@ -76,6 +80,11 @@ class AblateConfig:
             problems.append(f"--depths {self.depths}: expected different whole numbers from 1 on, such as 1,2,4,6")
         if self.seeds < 1:
             problems.append(f"--seeds {self.seeds}: expected at least 1")
+        if self.training.teacher_pooling != "cls":
+            problems.append(
+                f"--teacher-pooling {self.training.teacher_pooling}: encoders are compared by the state of [CLS] or "
+                "of the last piece, leave it out"
+            )
         if self.out.name in ("", "index"):
             problems.append(
                 f"--out {self.out}: its name is the page's, and index.html is the list of runs: choose another"

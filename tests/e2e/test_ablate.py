@@ -90,6 +90,30 @@ def test_mistakes_are_said_before_anything_is_made(
     assert "thesis.txt is a file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("content", "more", "words"),
+    [
+        ('{"tokens": ["a", "b%"], "tags": ["O", "B-x"]}', [], "is of the kind tags: encoders are compared on classes"),
+        (
+            '{"question": "a?", "context": "b%", "answers": {"text": ["b%"], "answer_start": [0]}}',
+            [],
+            "is of the kind questions",
+        ),
+        ('{"question": "a%?", "choices": ["b", "c"], "label": 0}', [], "is of the kind choices"),
+        ('{"text": "a %", "label": %.5}', ["--teacher-class-weights", "balanced"], "--teacher-class-weights"),
+        ('{"text": "a %", "label": "x"}', ["--teacher-pooling", "mean"], "--teacher-pooling mean: encoders are"),
+    ],
+)
+def test_what_encoders_cannot_be_compared_on_is_said_before_any_is_pretrained(
+    tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str], content: str, more: list[str], words: str
+) -> None:
+    task = tmp_path / "task.jsonl"
+    task.write_text("\n".join(content.replace("%", str(number)) for number in range(40)), encoding="utf-8")
+    assert _run(*options, "--task", task, *more, "--out", tmp_path / "out") == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_page_that_cannot_be_made_costs_no_record(
     tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
