@@ -18,7 +18,7 @@ from teacher.loop_config import resolve_precision
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import unigram_loss
-from teacher.pretrain_folder import Work, open_work, refuse_inside, sole_work, write_model
+from teacher.pretrain_folder import Work, open_work, own_folder, refuse_inside, sole_work, write_model
 from teacher.pretrain_material import Material, gather
 from teacher.pretrain_objective import PretrainObjective
 from teacher.pretrain_summary import report, summarise
@@ -40,11 +40,12 @@ EXAMPLES = """
 """
 
 
-def pretrain(config: PretrainConfig, folder: Path) -> Path:
-    """Pretrain, and write `folder`: a model that transformers' Auto classes load.
+def pretrain(config: PretrainConfig, folder: Path, *, beside: bool = False) -> Path:
+    """Pretrain, and write `folder`, which is returned: a model that transformers' Auto classes load.
 
     A finished `folder` of equal settings and text is left as it is. While it runs, everything is in FOLDER-unfinished,
-    which a second run waits for.
+    which a second run waits for. With `beside` a `folder` of other settings or text is no error: another one is made
+    beside it, and returned.
 
     Raises:
         UserError: `folder` holds something else, or does at the end; curves inside it; too little text; a vocabulary
@@ -58,6 +59,8 @@ def pretrain(config: PretrainConfig, folder: Path) -> Path:
     general = load_corpus(config.compared_with) if config.masking == "domain" else None
     tokenizer = None if config.tokenizer is None else load_wordpiece(config.tokenizer)
     settings = config.settings() | _fingerprints(config, corpus, general, tokenizer)
+    if beside:
+        folder = from_main(lambda: own_folder(folder, settings))
     with sole_work(folder, settings) as needed:
         if needed:
             _make(config, corpus, general, tokenizer, settings, folder)

@@ -1,6 +1,8 @@
 """The folders of pretraining: the unfinished one that a resumed run goes on from, and the finished model."""
 
 import contextlib
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -120,6 +122,15 @@ def _held(work: Path) -> Iterator[None]:
         finally:
             if not any(work.glob("[!.]*")):
                 shutil.rmtree(work, ignore_errors=True)
+
+
+def own_folder(folder: Path, identity: Mapping[str, Any]) -> Path:
+    """`folder`, or, where that is of other settings, finished or not, one beside it, named with a key over these."""
+    places = (folder / DONE, unfinished(folder) / PLAN)
+    if all(_read(place).get("settings") == dict(identity) for place in places if place.is_file()):
+        return folder
+    key = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:8]
+    return folder.with_name(f"{folder.name}-{key}")
 
 
 def refuse_inside(tensorboard: Path, folder: Path) -> None:

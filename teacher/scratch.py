@@ -67,7 +67,7 @@ def encoder_for(
         checkpoint_every=checkpoint_every,
         resume=True,
     )
-    return str(pretrain(config, folder / f"{config.size}-{Path(corpus).stem}-{scratch.length}"))
+    return str(pretrain(config, folder / f"{config.size}-{Path(corpus).stem}-{scratch.length}", beside=True))
 
 
 def _resolved(data: TaskData | None) -> tuple[str, str]:

@@ -21,7 +21,7 @@ class ScratchOptions:
     or large 24/1024 (layers/width). None: mini."""
     scratch_steps: int | None = None
     """Steps of its pretraining; 2000 if neither this nor --scratch-minutes is given. Each size and length is pretrained
-    once and kept."""
+    once for a text and precision, and kept."""
     scratch_minutes: float | None = None
     """Pretrain it for about so long: a few steps are timed first, and the number of steps follows."""
 

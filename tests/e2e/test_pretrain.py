@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from teacher.loop import Outcome
 from teacher.pretrain import PretrainCommand, main, pretrain
 from teacher.pretrain_config import PretrainConfig
 from teacher.pretrain_options import ScheduleOptions
+from teacher.scratch import encoder_for
+from teacher.scratch_options import ScratchOptions
 
 SETTINGS = ["--size", "tiny", "--vocabulary", "400", "--length", "32", "--batch-size", "8", "--precision", "fp32"]
 
@@ -172,6 +175,32 @@ def test_a_run_waits_for_another_of_the_same_folder_and_takes_its_model(
     monkeypatch.setattr(files, "say", finish)
     assert pretrain(_config(text), folder) == folder
     assert "reused" in capsys.readouterr().out and not work.exists()
+
+
+def test_an_encoder_from_nothing_on_other_text_stands_beside_the_first(
+    tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "words.txt"
+    shutil.copyfile(text, own)
+    scratch = ScratchOptions(scratch_size="tiny", scratch_steps=1)
+
+    def encoder(precision: str = "fp32") -> Path:
+        made = encoder_for(
+            "scratch", tmp_path, corpus=str(own), precision=precision, checkpoint_every=9, scratch=scratch
+        )
+        return Path(made)
+
+    first = encoder()
+    assert first == tmp_path / "tiny-words-1"
+    own.write_text(text.read_text() + "\n\nA new document. It is short.")
+    second = encoder()
+    assert re.fullmatch(r"tiny-words-1-[0-9a-f]{8}", second.name) and second.parent == tmp_path
+    assert (second / "model.safetensors").is_file()
+    capsys.readouterr()
+    assert encoder() == second and "reused" in capsys.readouterr().out
+    shutil.copyfile(text, own)
+    assert encoder() == first
+    assert encoder("auto") not in (first, second)
 
 
 def test_what_comes_into_the_folder_meanwhile_is_kept_and_so_is_the_model(

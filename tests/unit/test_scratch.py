@@ -29,7 +29,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     """What would have been pretrained, and where."""
     found: Made = []
 
-    def pretrain(config: PretrainConfig, folder: Path) -> Path:
+    def pretrain(config: PretrainConfig, folder: Path, *, beside: bool) -> Path:
+        assert beside
         found.append((config, folder))
         return folder
 
