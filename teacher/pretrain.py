@@ -1,11 +1,10 @@
 """Pretrain an encoder from random weights, or one further: `python -m teacher.pretrain --corpus pydocs --out DIR`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from common.command import run_command
 from common.progress import say
@@ -18,8 +17,9 @@ from teacher.loop_config import resolve_precision
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import unigram_loss
-from teacher.pretrain_folder import Work, open_work, own_folder, refuse_inside, sole_work, write_model
+from teacher.pretrain_folder import Work, open_work, own_folder, refuse_inside, sole_work
 from teacher.pretrain_material import Material, gather
+from teacher.pretrain_model import finisher, write_model
 from teacher.pretrain_objective import PretrainObjective
 from teacher.pretrain_summary import report, summarise
 from teacher.ranks import from_main, main_first, ranks
@@ -28,9 +28,6 @@ from teacher.scalars import writer_class
 from teacher.sources import weights_identity
 from teacher.vocabulary import extend_embeddings
 from teacher.wordpiece import load_wordpiece, tokenizer_fingerprint
-
-DROPOUT = 0.1
-"""In the written model, for fine-tuning."""
 
 EXAMPLES = """
   python -m teacher.pretrain --corpus pydocs --size mini --out runs/mini
@@ -138,7 +135,7 @@ def _learn(
     }
     report(summary)
     summary |= _of_start(start, before, summary["notes"]) | _of_best(best, outcome)
-    finish = _finisher(start)
+    finish = finisher(start)
     models = {name: finish(model) for name, model in objective.models.items()}
     if best is not None:
         models |= {f"best/{name}".rstrip("/"): finish(model) for name, model in best.models.items()}
@@ -175,18 +172,6 @@ def _of_best(best: PretrainObjective | None, outcome: Outcome) -> dict[str, Any]
         return {}
     say(f"the weights of step {outcome.selected_step:,} were better on held-out text: they are in the folder best")
     return {"best_step": outcome.selected_step, "best_loss": -(outcome.selected_value or 0.0)}
-
-
-def _finisher(start: Continued | None) -> Callable[[PreTrainedModel], PreTrainedModel]:
-    """What a model is given before it is written."""
-    if start is not None:
-        return start.with_pooler
-
-    def with_dropout(model: PreTrainedModel) -> PreTrainedModel:
-        model.config.update({"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT})
-        return model
-
-    return with_dropout
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The folders of pretraining: the unfinished one that a resumed run goes on from, and the finished model."""
+"""The folders of pretraining: the unfinished one that a resumed run goes on from, and the name of the finished one."""
 
 import contextlib
 import hashlib
@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
 from common.errors import UserError
-from common.files import new_folder, read_object, sole_use, write_json, write_text
+from common.files import new_folder, read_object, sole_use, write_json
 from common.pretraining_record import FILE as DONE
-from common.pretraining_record import HISTORY
-from teacher.continued_card import best_card, continued_card
-from teacher.pretrain_card import card, part_card
 from teacher.ranks import from_main, ranks
 
 PLAN = "plan.json"
@@ -186,34 +181,3 @@ def _read(path: Path) -> dict[str, Any]:
 def _differences(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     names = [name for name in asked if found.get(name) != asked[name]]
     return ", ".join(f"{name} {found.get(name)} there, {asked[name]} asked for" for name in names) or "unknown ones"
-
-
-def write_model(
-    folder: Path,
-    models: Mapping[str, PreTrainedModel],
-    tokenizer: PreTrainedTokenizerFast,
-    *,
-    settings: Mapping[str, Any],
-    summary: Mapping[str, Any],
-    work: Work,
-) -> None:
-    """The finished folder, all at once: weights, tokenizer, card, pretraining.json, history.jsonl; then drop `work`.
-
-    `models` are by the folder inside it: "" is the one that is wanted, a generator or the best one stands beside it.
-    """
-    with work.finished(folder) as target:
-        for name, model in models.items():
-            model.save_pretrained(target / name)
-            tokenizer.save_pretrained(target / name)
-            write_text(target / name / "README.md", _page(name, settings, summary))
-        shutil.copyfile(work.folder / "training" / HISTORY, target / HISTORY)
-        write_json(target / DONE, {"settings": dict(settings), **summary})
-
-
-def _page(name: str, settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """The model card in the folder `name`."""
-    if name.startswith("best"):
-        return best_card(summary)
-    if name:
-        return part_card(name, settings)
-    return card(settings, summary) if settings.get("from") is None else continued_card(settings, summary)
