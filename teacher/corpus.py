@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.progress import say
 from teacher import hub, pydocs
 from teacher.corpus_files import corpus_files, has_rows, refuse_objects
 from teacher.decoding import Oddities, stream_lines
@@ -127,13 +128,19 @@ def _hub_corpus(identifier: str, text_column: str | None) -> Corpus:
     *front, last = identifier.split("/")
     where: tuple[str, str | None] = ("/".join(front), last) if len(front) == 2 else (identifier, None)
     try:
-        rows = hub.open_dataset(*where, split="train", streaming=True)
+        revision = hub.dataset_revision(where[0])
+        rows = hub.open_dataset(*where, split="train", streaming=True, revision=revision)
     except UserError as error:
         raise UserError(
             f"cannot load {hub.PREFIX}{identifier} from the hub ({error}). Without a network give a text file, "
             "a folder or pydocs with --corpus"
         ) from error
-    version = str(getattr(rows, "_fingerprint", "hub"))
+    if revision is None:
+        say(
+            f"note: the hub does not say which version of {where[0]} it has: what was made of an older one is taken "
+            "for this one's"
+        )
+    version = revision or "hub"
     return Corpus(
         last,
         {identifier: version if text_column is None else f"{version} {text_column}"},

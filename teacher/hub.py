@@ -59,8 +59,7 @@ def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
     Raises:
         UserError: with the library's reason; or no such id can be.
     """
-    if not _ID.fullmatch(identifier):
-        raise UserError(f"{identifier!r} is no id of the hub: expected name or org/name")
+    _refuse_no_id(identifier)
     import datasets
 
     try:
@@ -73,6 +72,27 @@ def open_dataset(identifier: str, config: str | None, **options: Any) -> Any:
     except Exception as error:  # The library lets errors of its http client, file system and parsers through.
         reason = " ".join(str(error).split())[:160] or type(error).__name__
         raise UserError(reason) from error
+
+
+def dataset_revision(identifier: str) -> str | None:
+    """The commit of a data set that the hub has now; None where it cannot be asked, or there is none.
+
+    Raises:
+        UserError: no such id can be.
+    """
+    _refuse_no_id(identifier)
+    import huggingface_hub
+
+    try:
+        with offline_if_unreachable():
+            return huggingface_hub.dataset_info(identifier).sha
+    except Exception:  # errors of its http client come through; why is said where the data set is opened
+        return None
+
+
+def _refuse_no_id(identifier: str) -> None:
+    if not _ID.fullmatch(identifier):
+        raise UserError(f"{identifier!r} is no id of the hub: expected name or org/name")
 
 
 @contextlib.contextmanager

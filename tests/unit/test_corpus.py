@@ -4,8 +4,10 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import huggingface_hub
 import pytest
 
 from common.errors import UserError
@@ -279,13 +281,33 @@ def test_faults(tmp_path: Path) -> None:
         list(load_corpus(str(tmp_path / "blank.txt")))
 
 
-def test_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(identifier: str, config: str | None, **options: Any) -> list[dict[str, str]]:
-        assert (identifier, config, options) == ("org/name", "raw", {"split": "train", "streaming": True})
+def test_hub(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[Any] = []
+
+    def opened(*where: str | None, **options: Any) -> list[dict[str, str]]:
+        asked.append((*where, options))
         return [{"id": "1", "text": "One. Two.\nThree"}, {"id": "2", "text": ""}]
 
+    monkeypatch.setattr(hub, "_resolves", lambda _: True)
     monkeypatch.setattr(hub, "open_dataset", opened)
-    assert list(load_corpus("hub:org/name/raw")) == [["One.", "Two.", "Three"]]
+    fingerprints = []
+    for sha in ("1a2b", "3c4d"):
+        monkeypatch.setattr(huggingface_hub, "dataset_info", lambda _, sha=sha: SimpleNamespace(sha=sha))
+        corpus = load_corpus("hub:org/name/raw")
+        assert list(corpus) == [["One.", "Two.", "Three"]]
+        assert corpus.sources == {"org/name/raw": sha}
+        assert asked.pop() == ("org/name", "raw", {"split": "train", "streaming": True, "revision": sha})
+        fingerprints.append(corpus.fingerprint())
+    assert fingerprints[0] != fingerprints[1]
+    assert capsys.readouterr().out == ""
+
+    def refuse(_: str) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(huggingface_hub, "dataset_info", refuse)
+    assert load_corpus("hub:org/name/raw").sources == {"org/name/raw": "hub"}
+    assert asked.pop()[-1]["revision"] is None
+    assert "does not say which version of org/name" in capsys.readouterr().out
 
 
 def test_hub_without_network(monkeypatch: pytest.MonkeyPatch) -> None:
