@@ -1,5 +1,6 @@
 """What is wrong with the options of a pretraining, alone and together: all of it, in the user's words."""
 
+import math
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ def _text_problems(config: "PretrainConfig") -> list[str]:
     problems = []
     if config.tokenizer is not None and (config.vocabulary is not None or config.cased):
         problems.append("--tokenizer takes a vocabulary, --vocabulary and --cased say what to learn: give either")
+    if config.vocabulary is not None and config.vocabulary < 1:
+        problems.append(f"--vocabulary {config.vocabulary}: expected a number above 0")
     if config.workers is not None and config.workers < 1:
         problems.append(f"--workers {config.workers}: expected at least 1")
     return problems
@@ -87,8 +90,10 @@ def _sizes(config: "PretrainConfig") -> list[str]:
     problems = []
     if config.steps is not None and config.minutes is not None:
         problems.append("--steps and --minutes contradict each other: give one of them")
-    if config.minutes is not None and config.minutes <= 0:
-        problems.append(f"--minutes {config.minutes}: expected more than 0")
+    if config.steps is not None and config.steps < 1:
+        problems.append(f"--steps {config.steps}: expected at least 1")
+    if config.minutes is not None and not 0 < config.minutes < math.inf:
+        problems.append(f"--minutes {config.minutes}: expected a number above 0")
     if not 16 <= config.length <= POSITIONS:
         problems.append(f"--length {config.length}: expected 16 to {POSITIONS} pieces")
     if config.batch_size < 1:

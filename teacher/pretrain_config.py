@@ -98,7 +98,8 @@ class PretrainConfig:
         if self.size in SIZES:
             problems += self.shape.problems(SIZES[self.size][1])
         try:
-            self.loop(self.budget or 1)
+            # How many steps there are is checked with the other sizes.
+            self.loop(1)
         except UserError as error:
             problems.append(str(error))
         if problems:

@@ -139,7 +139,9 @@ def refuse_inside(tensorboard: Path, folder: Path) -> None:
 
 
 def unfinished(folder: Path) -> Path:
-    """Where the run is that will become `folder`."""
+    """Where the run is that will become `folder`; raises UserError for one without a name of its own."""
+    if not folder.name:
+        raise UserError(f"--out {folder}: a new folder is made, so give it a name, such as {folder / 'model'}")
     return folder.with_name(f"{folder.name}-unfinished")
 
 

@@ -28,7 +28,7 @@ def learn_vocabulary(corpus: Corpus, vocabulary: int | None, cased: bool) -> tup
     """
     sample, documents, characters = draw_texts(corpus.texts(), MOST_SAMPLED)
     check_documents(documents)
-    size = vocabulary or vocabulary_size(characters)
+    size = vocabulary_size(characters) if vocabulary is None else vocabulary
     sentences = _sentences(sample, corpus.cut, SAMPLE_CHARACTERS * size)
     tokenizer = train_wordpiece(sentences, vocabulary=size, cased=cased, at_least_letters=vocabulary is None)
     say(f"vocabulary of {len(tokenizer):,} pieces learned from {documents:,} documents, {characters:,} characters")

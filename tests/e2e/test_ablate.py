@@ -81,6 +81,9 @@ def test_mistakes_are_said_before_anything_is_made(
     message = capsys.readouterr().err
     assert "did you mean 'depth'" in message and "--depths x" in message
     assert not out.exists()
+    for wrong in (["--steps", "0"], ["--minutes", "nan"], ["--vocabulary", "0"]):
+        assert _run(*options, *wrong, "--out", out) == 2
+        assert f"{' '.join(wrong)}: expected" in capsys.readouterr().err
     out.mkdir()
     (out / "thesis.txt").write_text("years of work", encoding="utf-8")
     assert _run(*options, "--out", out) == 2

@@ -221,6 +221,32 @@ def test_what_comes_into_the_folder_meanwhile_is_kept_and_so_is_the_model(
     assert AutoModelForMaskedLM.from_pretrained(tmp_path / "model-unfinished" / "model").config.hidden_size == 128
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (["--steps", "0"], "--steps 0: expected at least 1"),
+        (["--steps", "-3"], "--steps -3: expected at least 1"),
+        (["--minutes", "inf"], "--minutes inf: expected a number above 0"),
+        (["--minutes", "nan"], "--minutes nan: expected a number above 0"),
+        (["--vocabulary", "0"], "--vocabulary 0: expected a number above 0"),
+        (["--out", "."], "--out .: a new folder is made, so give it a name"),
+    ],
+)
+def test_values_that_cannot_be_are_one_line(
+    tmp_path: Path,
+    text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wrong: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _run("--corpus", str(text), "--out", "model", *wrong) == 2
+    message = capsys.readouterr().err
+    assert words in message and len(message.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("inside", ["model", "model/curves", "model-unfinished", "other/../model-unfinished/curves"])
 def test_curves_in_the_folder_of_the_model_are_refused(tmp_path: Path, text: Path, inside: str) -> None:
     schedule = ScheduleOptions(tensorboard=tmp_path / inside)
