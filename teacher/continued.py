@@ -17,7 +17,7 @@ from teacher.batches import on_full_rows
 from teacher.hub import offline_if_unreachable
 from teacher.masked_language import Mlm
 from teacher.pretrain_objective import at_positions
-from teacher.sources import explain, read_config, read_tokenizer, resolve
+from teacher.sources import explain, read_config, read_tokenizer, refuse_left_to_right, resolve
 
 OFFSET_POSITIONS = ("roberta", "xlm-roberta")
 """Families that count positions from padding_idx + 1 on."""
@@ -77,6 +77,7 @@ def load_continued(source: str, seed: int, length: int) -> Continued:
 
 def _load(source: str, where: str, seed: int) -> Continued:
     config = read_config(where)
+    refuse_left_to_right(config, f"--from {source} cannot learn masked pieces")
     if config.model_type not in MASKED_HEADS:
         raise UserError(
             f"--from {source}: its model_type is {config.model_type!r}, one of {', '.join(MASKED_HEADS)} was expected"

@@ -108,6 +108,7 @@ def load_for_task(source: str, task: Task, seed: int, *, pooling: str = "cls") -
 
 def _load(source: str, where: str, task: Task, seed: int, pooling: str) -> Loaded:
     config = read_config(where)
+    refuse_left_to_right(config, f"{source} cannot learn a task")
     finetuned = head_of(config.architectures) == task.head_kind
     order = _label_order(config, task, source) if finetuned else None
     head = task.head() if order is None else {}
@@ -146,6 +147,18 @@ def read_config(where: str) -> PretrainedConfig:
         return AutoConfig.from_pretrained(where)
     except (OSError, ValueError) as error:
         raise UserError(explain(where, error)) from error
+
+
+def refuse_left_to_right(config: PretrainedConfig, what: str) -> None:
+    """Raise UserError where attention is causal: a piece then sees those before it alone, and [CLS] nothing of a text.
+
+    `what` names the model and what it was wanted for.
+    """
+    if getattr(config, "is_decoder", False):
+        raise UserError(
+            f"{what}: it reads left to right (is_decoder in its config.json), so its [CLS] sees nothing of a text, and "
+            "no piece sees those after it. Give an encoder of another objective; teacher.ablate compares them"
+        )
 
 
 def _read_model(where: str, kind: str, **head: object) -> tuple[PreTrainedModel, dict]:

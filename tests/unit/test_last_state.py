@@ -8,9 +8,12 @@ import torch
 from toy import toy_task
 from transformers import BertForSequenceClassification, BertLMHeadModel, BertTokenizerFast, PreTrainedModel
 
+from common.errors import UserError
 from teacher.ablation_answers import load_encoder
+from teacher.continued import load_continued
 from teacher.last_state import LastStateClassifier
 from teacher.prepare import model_inputs
+from teacher.sources import load_for_task
 
 
 @pytest.fixture
@@ -50,3 +53,10 @@ def test_the_new_head_follows_from_the_seed(folder: Path) -> None:
     weights = [load_encoder(folder, toy_task(), seed=seed).model.classifier.weight for seed in (3, 3, 4)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
+
+
+def test_what_reads_another_state_refuses_it(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"ltr cannot learn a task: it reads left to right .* teacher\.ablate compares"):
+        load_for_task(str(folder), toy_task(), seed=3)
+    with pytest.raises(UserError, match=r"--from .*ltr cannot learn masked pieces: it reads left to right"):
+        load_continued(str(folder), seed=3, length=16)
