@@ -36,14 +36,17 @@ class LoopState:
 
 
 class Checkpoints:
-    """The checkpoints of one stage in `folder`: `step-N/` (the newest is kept) and `best/`."""
+    """The checkpoints of one stage in `folder`: `step-N/`, the newest, and `best-M/`, the best weights that it knows of
+    and those that are better since.
+    """
 
     def __init__(self, folder: Path, module: nn.Module, optimizer: Any) -> None:
         self.folder, self.module, self.optimizer = folder, module, optimizer
         self.names = {parameter: name for name, parameter in module.named_parameters()}
+        self._known_best: int | None = None
 
     def save(self, state: LoopState, history: History) -> None:
-        """Write `step-N`, then drop the older ones."""
+        """Write `step-N`, then drop the older ones, and best weights that it does not refer to."""
         state.pending, state.pending_count = dict(history.sums), history.count
         with new_folder(self.folder / f"step-{state.step}") as target:
             save_file(self._weights(), target / "weights.safetensors")
@@ -52,9 +55,14 @@ class Checkpoints:
             write_text(target / "state.json", json.dumps(asdict(state)))
         for older in self._steps()[:-1]:
             shutil.rmtree(older)
+        self._known_best = state.best_step
+        self._keep_best(state.best_step)
 
     def restore(self) -> LoopState | None:
-        """Load the newest complete checkpoint; one that cannot be read is named and passed over for an older one."""
+        """Load the newest complete checkpoint; one that cannot be read is named and passed over for an older one.
+
+        Best weights of later steps are dropped: those steps are done again, and may end otherwise.
+        """
         for folder in reversed(self._steps()):
             try:
                 state = LoopState(**json.loads((folder / "state.json").read_text(encoding="utf-8")))
@@ -72,18 +80,24 @@ class Checkpoints:
                 if f"cuda{index}" in generators:
                     torch.cuda.set_rng_state(generators[f"cuda{index}"], index)
             say(f"going on from {folder}")
+            if state.best_step is not None and not (self.folder / f"best-{state.best_step}").is_dir():
+                say(f"its best weights, of step {state.best_step:,}, are gone: the best from here on are kept")
+                state.best_value, state.best_step, state.worse = None, None, 0
+            self._known_best = state.best_step
+            self._keep_best(state.best_step)
             return state
+        self._keep_best()
         return None
 
     def save_best(self, step: int) -> None:
-        """Keep the weights as they are now as `best/`."""
+        """Keep the weights as they are now as `best-{step}`, beside those that the newest checkpoint refers to."""
         with new_folder(self.folder / f"best-{step}") as target:
             save_file(self._weights(), target / "weights.safetensors")
-        for older in self._best()[:-1]:
-            shutil.rmtree(older)
+        self._keep_best(step, self._known_best)
 
-    def load_best(self) -> None:
-        folder = self._best()[-1]
+    def load_best(self, step: int) -> None:
+        """Load the weights that were kept after `step`."""
+        folder = self.folder / f"best-{step}"
         self._load_weights(load_file(folder / "weights.safetensors"), folder)
 
     @staticmethod
@@ -95,8 +109,11 @@ class Checkpoints:
     def _steps(self) -> list[Path]:
         return _numbered(self.folder, "step-")
 
-    def _best(self) -> list[Path]:
-        return _numbered(self.folder, "best-")
+    def _keep_best(self, *steps: int | None) -> None:
+        for folder in _numbered(self.folder, "best-"):
+            if folder.name not in {f"best-{step}" for step in steps}:
+                # Several processes that are resumed do this at once.
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _weights(self) -> dict[str, Tensor]:
         # A tied tensor appears once among the named parameters, so nothing is written twice.

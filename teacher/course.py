@@ -120,8 +120,8 @@ def _noted(objective: Objective, figures: Mapping[str, float]) -> dict[str, floa
 
 def best_of(objective: Trained, outcome: Outcome, work: Work) -> Trained | None:
     """A copy of `objective` with the weights of the best evaluation; None where these are the last ones."""
-    if outcome.selected_step in (None, outcome.steps):
+    if outcome.selected_step is None or outcome.selected_step == outcome.steps:
         return None
     best = copy.deepcopy(objective)
-    Checkpoints(work.folder / "training", best, None).load_best()
+    Checkpoints(work.folder / "training", best, None).load_best(outcome.selected_step)
     return best

@@ -145,9 +145,9 @@ def train(
             if main and state.step % config.checkpoint_every == 0 and state.step < total:
                 checkpoints.save(state, history)
     history.flush(state.step)
-    if evaluate is not None and keep_best:
+    if state.best_step is not None and keep_best:
         accelerator.wait_for_everyone()
-        checkpoints.load_best()
+        checkpoints.load_best(state.best_step)
     optimizer.zero_grad(set_to_none=True)
     objective.to(home).follow(home)
     return Outcome(

@@ -14,7 +14,7 @@ from common.errors import UserError
 from teacher.batches import Batches, bucketed, on_full_rows, rounded_up, token_batch_count, token_batches
 from teacher.checkpoint import Checkpoints, LoopState
 from teacher.history import History
-from teacher.loop import parameter_groups, train
+from teacher.loop import Outcome, parameter_groups, train
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
 
@@ -190,6 +190,46 @@ def test_the_best_weights_are_kept_and_patience_stops(tmp_path: Path) -> None:
     outcome = train(model, _batches(), _config(epochs=5, patience=2), tmp_path, label="x", evaluate=evaluate)
     assert (outcome.selected_step, outcome.selected_value, outcome.steps) == (10, 0.5, 20)
     assert torch.equal(model.layer.weight, seen[1])
+
+
+def test_best_weights_of_steps_that_are_done_again_do_not_count(tmp_path: Path) -> None:
+    class Killing(Line):
+        def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+            if self.calls == 12:
+                raise KilledError
+            return super().forward(batch)
+
+    kept: list[Tensor] = []
+
+    def sitting(model: Line, *values: float) -> Outcome:
+        """Evaluations after steps 5, 10, 15 and 20, and checkpoints after 8 and 16."""
+        scores = iter(values)
+
+        def evaluate() -> float:
+            kept.append(model.layer.weight.detach().clone())
+            return next(scores)
+
+        return train(model, _batches(), _config(checkpoint_every=8), tmp_path, label="x", evaluate=evaluate)
+
+    with pytest.raises(KilledError):
+        sitting(Killing(), 0.5, 0.9)
+    assert sorted(path.name for path in tmp_path.glob("best-*")) == ["best-10", "best-5"]
+    again = Line()
+    # As where it goes on with other threads: what was the best after the checkpoint is not the best any more.
+    outcome = sitting(again, 0.3, 0.2, 0.1)
+    assert (outcome.selected_step, outcome.selected_value) == (5, 0.5)
+    assert torch.equal(again.layer.weight, kept[0])
+    assert [path.name for path in tmp_path.glob("best-*")] == ["best-5"]
+
+
+def test_best_weights_that_are_gone_are_looked_for_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = Line()
+    checkpoints = Checkpoints(tmp_path, line, torch.optim.AdamW(line.parameters()))
+    history = History(tmp_path / "history.jsonl", upto=0, every=1)
+    checkpoints.save(LoopState(step=8, best_value=0.5, best_step=5, worse=1), history)
+    state = checkpoints.restore()
+    assert state == LoopState(step=8)
+    assert "its best weights, of step 5, are gone" in capsys.readouterr().out
 
 
 def test_decay_spares_norms_and_biases() -> None:
