@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from teacher.pretrain_card import second_phase, what_was_hidden
+
 _ROWS = (("loss of masked pieces (nats)", "mlm_loss"), ("accuracy of masked pieces", "mlm_accuracy"))
 
 
@@ -21,9 +23,10 @@ def continued_card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> s
     return f"""# {Path(str(settings["from"])).name}, pretrained further
 
 From `{source}`, on masked pieces of `{corpus}`: {summary["steps"]:,} steps of
-{settings["batch_size"] * settings["accumulation"]} segments of at most {settings["length"]} pieces,
-{summary["tokens"]:,} tokens in {summary["seconds"]:.0f} s. {summary["parameters"]:,} parameters,
-{summary["vocabulary"]:,} pieces.
+{settings["batch_size"] * settings["accumulation"]} segments of at most
+{settings["length"]} pieces{second_phase(settings)}, {summary["tokens"]:,} tokens in
+{summary["seconds"]:.0f} s.{what_was_hidden(settings)}
+{summary["parameters"]:,} parameters, {summary["vocabulary"]:,} pieces.
 
 | {held_out["masked"]:,} masked pieces of held-out documents | before | after |
 |---|---|---|

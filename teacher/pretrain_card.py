@@ -94,8 +94,8 @@ def card(settings: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     return f"""# {words.architecture} {_shape(settings)}, pretrained from random weights
 
 Objective {settings["objective"]} on `{corpus}`: {summary["steps"]:,} steps of {batch} {words.examples} of at most
-{settings["length"]} pieces{_long(settings)}, {summary["tokens"]:,} tokens in
-{summary["seconds"]:.0f} s.{_hidden(settings)}
+{settings["length"]} pieces{second_phase(settings)}, {summary["tokens"]:,} tokens in
+{summary["seconds"]:.0f} s.{what_was_hidden(settings)}
 {summary["parameters"]:,} parameters, {summary["vocabulary"]:,} WordPieces, {case}.
 
 | {tested:,} {words.examples} of held-out documents | model | without context |
@@ -123,14 +123,14 @@ def _shape(settings: Mapping[str, Any]) -> str:
     return settings["size"] + (f" ({', '.join(changes)})" if changes else "")
 
 
-def _long(settings: Mapping[str, Any]) -> str:
+def second_phase(settings: Mapping[str, Any]) -> str:
     """The second phase, where there is one."""
     if "long_length" not in settings:
         return ""
     return f" ({settings['long_length']} in the last {settings.get('long_share', 0.1):.0%} of the steps)"
 
 
-def _hidden(settings: Mapping[str, Any]) -> str:
+def what_was_hidden(settings: Mapping[str, Any]) -> str:
     """What was hidden, where that is not the default, as a sentence after a space."""
     masking, masks = settings.get("masking", "piece"), settings.get("masks", "dynamic")
     if (masking, masks) == ("piece", "dynamic"):

@@ -18,6 +18,8 @@ from teacher.ranks import from_main, ranks
 PLAN = "plan.json"
 MODEL = "model"
 """Inside the unfinished folder: what is finished, until it has its name."""
+_NONE = "none"
+"""What a message calls the value of a setting that is not there."""
 
 
 @dataclass(frozen=True)
@@ -181,5 +183,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _differences(found: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    names = [name for name in asked if found.get(name) != asked[name]]
-    return ", ".join(f"{name} {found.get(name)} there, {asked[name]} asked for" for name in names) or "unknown ones"
+    """In words; newer options are among the settings only where they are not at their default."""
+    pairs = {name: (found.get(name, _NONE), asked.get(name, _NONE)) for name in {**asked, **found}}
+    return ", ".join(f"{name} {old} there, {new} asked for" for name, (old, new) in pairs.items() if old != new)

@@ -22,6 +22,7 @@ from transformers import (
 from common.command import run_command
 from common.errors import UserError
 from teacher.continued import MaskedPieces, load_continued
+from teacher.continued_card import continued_card
 from teacher.finetune import FinetuneConfig
 from teacher.finetune import main as finetune
 from teacher.history import read_rows
@@ -99,6 +100,17 @@ def test_a_stopped_one_goes_on_to_the_same_weights_with_an_extended_vocabulary(
     assert tokenizer.tokenize("the zebra") == ["the", "zebra"]
     model = AutoModelForMaskedLM.from_pretrained(tmp_path / "cut")
     assert model.get_input_embeddings().num_embeddings == len(tokenizer)
+
+
+def test_the_card_says_how_long_inputs_were_and_what_was_hidden() -> None:
+    settings = {"from": "runs/mini", "batch_size": 8, "accumulation": 2, "length": 128, "long_length": 512}
+    held_out = {"mlm_loss": 2.5, "mlm_accuracy": 0.5, "masked": 99}
+    figures = {"held_out": held_out, "held_out_before": held_out, "notes": [], "corpus": "words"}
+    counts = {"steps": 40, "tokens": 5000, "seconds": 9.0, "parameters": 100, "vocabulary": 200}
+    card = continued_card(settings | {"masking": "whole-word"}, figures | counts)
+    assert "16 segments of at most\n128 pieces (512 in the last 10% of the steps)" in card
+    assert "in\n9 s. Masking whole-word, dynamic; the figures are with pieces hidden at random." in card
+    assert "Masking" not in continued_card(settings, figures | counts)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -104,6 +104,12 @@ def test_a_finished_one_is_reused_and_another_is_kept(
     assert "reused" in capsys.readouterr().out
     with pytest.raises(UserError, match=r"other settings \(seed 0 there, 1 asked for\)"):
         pretrain(_config(text, seed=1), folder)
+    with pytest.raises(UserError, match=r"other settings \(masking none there, whole-word asked for\)"):
+        pretrain(_config(text, masking="whole-word"), folder)
+    settings = folder / "pretraining.json"
+    settings.write_text(settings.read_text().replace('"size"', '"masking": "whole-word",\n"size"'))
+    with pytest.raises(UserError, match=r"other settings \(masking whole-word there, none asked for\)"):
+        pretrain(_config(text), folder)
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
 
 
@@ -124,7 +130,23 @@ def test_a_damaged_checkpoint_is_named_and_the_end_is_the_same(
     _assert_equal_weights(pretrain(_config(text), tmp_path / "whole"), tmp_path / "model")
 
 
-def test_minutes_become_steps_once(tmp_path: Path, text: Path) -> None:
+def test_minutes_become_steps_once(tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "steps_in", lambda *_: 5)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(command, "run_course", stop)
+        pretrain(_config(text, steps=None, minutes=0.005), tmp_path / "model")
+    # Timed again, it would stop once more.
+    monkeypatch.setattr(command, "steps_in", stop)
+    folder = pretrain(_config(text, steps=None, minutes=0.005, resume=True), tmp_path / "model")
+    summary = json.loads((folder / "pretraining.json").read_text(encoding="utf-8"))
+    assert (summary["settings"]["minutes"], summary["steps"]) == (0.005, 5)
+    assert len(read_rows(folder / "history.jsonl")) == 5
+
+
+def test_a_few_steps_are_timed_for_minutes(tmp_path: Path, text: Path) -> None:
     folder = pretrain(_config(text, steps=None, minutes=0.005), tmp_path / "model")
     summary = json.loads((folder / "pretraining.json").read_text(encoding="utf-8"))
     assert summary["settings"]["minutes"] == 0.005 and summary["steps"] >= 1
