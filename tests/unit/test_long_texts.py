@@ -104,7 +104,7 @@ CHINESE = ["房间太小。其他的都一般！", "商品的不足暂时还没�
 
 def test_chinese_is_another_script_and_pretrained_on_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr("teacher.scratch.pretrain", lambda config, folder: seen.append(config.corpus) or folder)
+    monkeypatch.setattr("teacher.scratch.pretrain", lambda config, folder, **_: seen.append(config.corpus) or folder)
     chinese, english = _data(CHINESE), _data(TEXTS)
     assert in_another_script(chinese) and not in_another_script(english)
     for data, corpus in ((english, "auto"), (chinese, "auto"), (english, "task")):
