@@ -160,8 +160,6 @@ class RunConfig:
             raise UserError(
                 "--more-teachers and --teacher-outputs: give one of them; a file may hold a mean of outputs"
             )
-        if self.transfer.teacher_outputs:
-            self.finetuning.refuse("with --teacher-outputs no teacher is fine-tuned")
         if self.changes.temperature is not None and self.committee.teacher_temperatures is not None:
             raise UserError("--temperature and --teacher-temperatures contradict each other: give one of them")
         self.scratch.refuse_unless_scratch(self.teacher, "--teacher")

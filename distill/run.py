@@ -75,7 +75,7 @@ def main(config: RunConfig) -> None:
         except UserError:
             drop_if_unused(run)
             raise
-        notes += check_teacher(teacher, precision) if inputs.outputs is None else check_outputs(inputs.outputs, teacher)
+        notes += teacher_notes(config, teacher, inputs.outputs, precision)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
         jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run, two=reader is not None)
         notes += reader_notes(reader, teacher.prepared.tokenizer, carries=teacher.prepared.task.carries)
@@ -167,6 +167,14 @@ def make_teacher(config: RunConfig, data: TaskData, outputs: TeacherOutputs | No
         checkpoint_every=config.checkpoint_every,
     )
     return teacher, source if teacher.outcome is not None else None
+
+
+def teacher_notes(
+    config: RunConfig, teacher: Teacher, outputs: TeacherOutputs | None, precision: str
+) -> tuple[str, ...]:
+    """What a reader should know of the teacher; and how good it is is said."""
+    notes = check_teacher(teacher, precision) if outputs is None else check_outputs(outputs, teacher)
+    return notes if teacher.outcome else (*notes, *config.finetuning.useless("No teacher was fine-tuned here"))
 
 
 def check_teacher(teacher: Teacher, precision: str) -> tuple[str, ...]:

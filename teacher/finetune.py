@@ -181,7 +181,8 @@ def ready_teacher(
             model=loaded.model, prepared=prepared, folder=folder / "model", origin=done["origin"], outcome=outcome
         )
     if loaded.finetuned:
-        options.refuse(f"{source} is fine-tuned on such a task, and taken as it is")
+        for line in options.useless(f"{source} is fine-tuned on such a task, and taken as it is"):
+            say(f"  note: {line}")
         if not settings_of(loaded.model, task):
             tune(loaded.model, prepared)
         return Teacher(

@@ -141,11 +141,11 @@ class FinetuneOptions:
         newer = {field.name for field in fields[self.FIRST :] if values[field.name] == field.default}
         return {name: value for name, value in values.items() if name not in newer}
 
-    def refuse(self, why: str) -> None:
-        """Raise UserError where an option is not at its default, in a command that has no use for them."""
-        for entry in dataclasses.fields(self):
-            if (value := getattr(self, entry.name)) != entry.default:
-                raise UserError(f"--{entry.name.replace('_', '-')} {value}: {why}: leave it out")
+    def useless(self, why: str) -> tuple[str, ...]:
+        """What a reader should know where nothing is fine-tuned: the options that were given for it all the same."""
+        values = {entry: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+        given = [f"--{entry.name.replace('_', '-')}" for entry, value in values.items() if value != entry.default]
+        return (f"{why}: without effect {'are' if len(given) > 1 else 'is'} {', '.join(given)}.",) if given else ()
 
     def __post_init__(self) -> None:
         problems = self._practice_problems()

@@ -25,7 +25,6 @@ from distill.predict_long import WAYS, single_texts
 from distill.predict_texts import Reading
 from distill.predict_torch import TorchModel
 from distill.recovery import Training
-from distill.transfer_options import TransferOptions
 from teacher.data import Example
 from teacher.finetune import ready_teacher
 from teacher.options import FinetuneOptions, TaskOptions
@@ -94,13 +93,15 @@ def test_a_task_is_read_as_its_fine_tuned_teacher_was_trained_to(
         with_task(RunConfig(data=dataclasses.replace(asked, long="head+tail"), teacher=str(trained)))
 
 
-def test_options_of_a_training_that_is_not_done_are_refused(trained: Path, tmp_path: Path) -> None:
-    options = FinetuneOptions(teacher_epochs=10)
-    with pytest.raises(UserError, match=r"--teacher-epochs 10: .*m is fine-tuned on such a task, and taken as it is"):
-        ready_teacher(str(trained), toy_task(), options, tmp_path / "out", max_length=12, precision="fp32")
-    transfer = TransferOptions(teacher_outputs=tmp_path / "outputs.csv")
-    with pytest.raises(UserError, match="--teacher-pooling mean: with --teacher-outputs no teacher is fine-tuned"):
-        RunConfig(finetuning=FinetuneOptions(teacher_pooling="mean"), transfer=transfer)
+def test_options_of_a_training_that_is_not_done_are_told(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = FinetuneOptions(teacher_epochs=10, teacher_pooling="mean")
+    ready_teacher(str(trained), toy_task(), options, tmp_path / "out", max_length=12, precision="fp32")
+    said = f"note: {trained} is fine-tuned on such a task, and taken as it is: without effect are --teacher-epochs, --t"
+    assert said in capsys.readouterr().out
+    assert FinetuneOptions().useless("Why") == ()
+    assert FinetuneOptions(teacher_seed=1).useless("Why") == ("Why: without effect is --teacher-seed.",)
 
 
 def test_a_model_that_says_nothing_is_read_as_was_asked(trained: Path) -> None:
