@@ -108,12 +108,20 @@ def new_folder(path: Path) -> Iterator[Path]:
         with explain_full_disk(path):
             temporary.mkdir(parents=True)
             yield temporary
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _sync(file)
+            for file in filter(Path.is_file, temporary.rglob("*")):
+                _open_to_others(file)
+                _sync(file)
         _replace_folder(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _open_to_others(file: Path) -> None:
+    """Give weights the permissions of any new file: safetensors writes them for their owner alone."""
+    if file.suffix == ".safetensors":
+        mask = os.umask(0)
+        os.umask(mask)
+        file.chmod(0o666 & ~mask)
 
 
 def _replace_folder(new: Path, path: Path) -> None:

@@ -70,6 +70,15 @@ def test_new_folder_takes_its_name_at_the_end(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["model"]
 
 
+def test_weights_in_a_new_folder_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "model") as folder:
+        for name in ("model.safetensors", "config.json"):
+            (folder / name).write_text("{}")
+        (folder / "model.safetensors").chmod(0o600)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"] != 0o600
+
+
 def test_new_folder_replaces_the_old_one_entirely(tmp_path: Path) -> None:
     with new_folder(tmp_path / "model") as folder:
         (folder / "only in the old").touch()
