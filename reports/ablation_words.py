@@ -37,7 +37,14 @@ def _amount(style: MetricStyle, interval: Interval) -> str:
 
 def notices(record: AblationRecord) -> list[str]:
     """What a reader must know first: the budget, what the intervals hold, small data, what was not learned."""
-    return [record.budget, *record.notes, _of_seeds(record.seeds), *_small(record), *_unlearned(record)]
+    return [
+        record.budget,
+        *record.notes,
+        _of_seeds(record.seeds),
+        *_small(record),
+        *_guessing(record),
+        *_unlearned(record),
+    ]
 
 
 def _of_seeds(seeds: int) -> str:
@@ -59,6 +66,21 @@ def _small(record: AblationRecord) -> list[str]:
         return []
     points = metric_style("accuracy").difference(smallest_visible(count) / count)
     return [f"The evaluation set is small, only {counted(count, 'example')}: differences under {points} can't be seen."]
+
+
+def _guessing(record: AblationRecord) -> list[str]:
+    """The rows that are no better than one answer for all, whose differences mean nothing."""
+    sign = 1 if record.task.higher_is_better else -1
+    found = [
+        row.name for study in record.studies for row in study.rows if sign * (row.value - record.task.majority) <= 0
+    ]
+    if not found:
+        return []
+    style = metric_style(record.task.metric)
+    told = (
+        f"No better than one answer for all ({style.value(record.task.majority)}): {', '.join(dict.fromkeys(found))}."
+    )
+    return [f"{told} These learned nothing of the task, and differences to them say nothing of what was studied."]
 
 
 def _unlearned(record: AblationRecord) -> list[str]:

@@ -23,6 +23,7 @@ from teacher.checkpoint import Checkpoints
 from teacher.class_weights import class_weights, weighted_loss
 from teacher.cross_validation import cross_validated
 from teacher.data import TaskData, describe
+from teacher.difference import majority
 from teacher.freezing import Unfreezing
 from teacher.head import standardised_head
 from teacher.history import Listen, read_rows
@@ -338,11 +339,13 @@ def main(config: FinetuneConfig) -> None:
     if not ranks().is_main_process:
         return
     metrics = teacher.prepared.metrics(predict_logits(teacher.model, teacher.prepared, "evaluate"), "evaluate")
-    n = len(teacher.prepared.splits["evaluate"].references)
+    references = teacher.prepared.splits["evaluate"].references
     say(
-        f"evaluate ({data.origins['evaluate']}, n = {n:,}): "
+        f"evaluate ({data.origins['evaluate']}, n = {len(references):,}): "
         + ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
     )
+    if metrics[data.metric] <= (constant := majority(teacher.prepared.task, references)):
+        say(f"warning: no better than always giving the same answer ({constant:.4f}): nothing of the task was learned")
     for name, value in settings_of(teacher.model, teacher.prepared.task).items():
         say(f"{name.replace('_', ' ')}: {value:.3f}, found on the selection split, and kept in the model's config.json")
     say(f"model: {teacher.folder}")

@@ -55,7 +55,12 @@ def _summary(folder: Path) -> dict[str, Any]:
 
 
 def test_an_encoder_without_a_head_learns_the_text_and_is_taken_by_finetune(
-    tmp_path: Path, encoder: Path, text: Path, reviews: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    encoder: Path,
+    text: Path,
+    reviews: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "further"
     assert _run(encoder, text, out, "--learning-rate", "5e-3", "--steps", "40", "--evaluate-every", "20") == 0
@@ -74,6 +79,10 @@ def test_an_encoder_without_a_head_learns_the_text_and_is_taken_by_finetune(
     assert "encoder, pretrained further" in (out / "README.md").read_text(encoding="utf-8")
     arguments = ["--model", str(out), "--task", str(reviews), "--precision", "fp32", "--out", str(tmp_path / "teacher")]
     assert run_command(finetune, FinetuneConfig, arguments=arguments) == 0
+    assert "warning: no better than always giving the same answer (0.5000)" in capsys.readouterr().out
+    monkeypatch.setattr("teacher.finetune.majority", lambda *_: 0.0)
+    assert run_command(finetune, FinetuneConfig, arguments=arguments) == 0
+    assert "warning: no better" not in capsys.readouterr().out
     assert _run(encoder, text, out, "--learning-rate", "5e-3", "--steps", "40", "--evaluate-every", "20") == 0
     assert "reused" in capsys.readouterr().out
 

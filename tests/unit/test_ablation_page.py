@@ -10,6 +10,7 @@ from unit.page_parser import Page, page_of
 from common.ablation_record import AblationRecord, Series
 from common.errors import UserError
 from reports.ablation_charts import by_encoder, curves, differences, scores
+from reports.ablation_words import notices
 from reports.build import build_reports, command
 
 
@@ -37,6 +38,16 @@ def test_no_row_claims_what_its_interval_does_not_carry(shown: Page) -> None:
         "zero." in shown.text
     )
     assert "left to right, no NSP is 4.2 points worse than MLM + NSP (95 % interval −5.6 to −2.8)." in shown.text
+
+
+def test_rows_that_only_guess_are_named_first() -> None:
+    record = ablation_factory.record()
+    best = max(row.value for study in record.studies for row in study.rows)
+    guessed = replace(record, task=replace(record.task, majority=best))
+    assert "No better than one answer for all" not in " ".join(notices(record))
+    found = [line for line in notices(guessed) if line.startswith("No better than one answer")]
+    assert len(found) == 1
+    assert all(row.name in found[0] for study in record.studies for row in study.rows)
 
 
 def test_the_table_has_costs_and_held_out_figures(shown: Page) -> None:
