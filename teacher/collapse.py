@@ -50,7 +50,8 @@ class CollapseWatch:
     def _message(self, step: int, loss: float) -> str:
         return (
             f"collapsed to piece frequencies: at step {step:,} the loss {self._term!r} stands still at {loss:.2f}, "
-            f"and frequencies alone, without any context, give {self._unigram:.2f}. The peak rate is too high for the "
-            f"batch: stop it (Ctrl-C) and start anew with a lower --learning-rate (now {self._rate:g}; try a third), a "
-            "longer --warmup, or a larger --batch-size or --accumulation"
+            f"and frequencies alone, without any context, give {self._unigram:.2f}. In the first hundreds of steps "
+            "that may pass; later the peak rate is too high for the batch: stop it (Ctrl-C) and start anew with a "
+            f"lower --learning-rate (now {self._rate:g}; try a third), a longer --warmup, or a larger --batch-size or "
+            "--accumulation"
         )

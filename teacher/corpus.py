@@ -5,6 +5,7 @@ are, and of the hub a row is a document.
 Sentences are cut as `teacher.sentences` says.
 """
 
+import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -70,9 +71,10 @@ def load_corpus(source: str, *, text_column: str | None = None) -> Corpus:
         return _hub_corpus(source.removeprefix(hub.PREFIX), text_column)
     path = Path(source).expanduser()
     if not path.exists():
+        meant = " Did you mean 'pydocs'?" if difflib.get_close_matches(source, ["pydocs"]) else ""
         raise UserError(
-            f"corpus {source!r} does not exist.{nearest_files(path)} Give pydocs, a text or jsonl file, a folder of "
-            f"such files, or {hub.PREFIX}ID"
+            f"corpus {source!r} does not exist.{meant}{nearest_files(path)} Give pydocs, a text or jsonl file, a "
+            f"folder of such files, or {hub.PREFIX}ID"
         )
     files = corpus_files(path)
     if not any(has_rows(file) for file in files.values()):

@@ -43,7 +43,8 @@ class PretrainConfig:
     """tiny 2/128, mini 4/256, small 4/512, medium 8/512, base 12/768 or large 24/1024 (layers/width)."""
     objective: str = "mlm+nsp"
     """mlm+nsp: masked pieces and next sentence, as BERT; mlm: masked pieces of packed sentences, as RoBERTa; mlm+sop:
-    masked pieces and sentence order, as ALBERT; rtd: replaced pieces, as ELECTRA; ltr: next pieces, left to right.
+    masked pieces and sentence order, as ALBERT; rtd: replaced pieces, as ELECTRA; ltr: next pieces, left to right,
+    for teacher.ablate and not for fine-tuning.
     """
     masking: str = "piece"
     """What is hidden. piece: any pieces, as BERT; whole-word: all pieces of a word; ngram: one to three words in a row,

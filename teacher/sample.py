@@ -31,7 +31,9 @@ def learn_vocabulary(corpus: Corpus, vocabulary: int | None, cased: bool) -> tup
     size = vocabulary_size(characters) if vocabulary is None else vocabulary
     sentences = _sentences(sample, corpus.cut, SAMPLE_CHARACTERS * size)
     tokenizer = train_wordpiece(sentences, vocabulary=size, cased=cased, at_least_letters=vocabulary is None)
-    say(f"vocabulary of {len(tokenizer):,} pieces learned from {documents:,} documents, {characters:,} characters")
+    short = "" if vocabulary is None or len(tokenizer) >= size else f" (no more can be, of {size:,} asked for)"
+    pieces = f"{len(tokenizer):,} pieces{short}"
+    say(f"vocabulary of {pieces} learned from {documents:,} documents, {characters:,} characters")
     return tokenizer, documents
 
 

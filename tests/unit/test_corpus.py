@@ -261,6 +261,8 @@ def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_faults(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'pydoc' does not exist\. Did you mean 'pydocs'\?"):
+        load_corpus("pydoc")
     with pytest.raises(UserError, match=r"does not exist\. Near it: text\.txt"):
         (tmp_path / "text.txt").write_text("x")
         load_corpus(str(tmp_path / "txet.txt"))
