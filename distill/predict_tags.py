@@ -1,6 +1,7 @@
 """Answers of heads that give each word a tag: the entities of a text, or its words with their tags."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,13 +35,12 @@ class WordTags(Head):
         rows = (powers / powers.sum(axis=-1, keepdims=True))[np.maximum(places, 0)]
         tags = [self.labels[tag] if place >= 0 else None for tag, place in zip(rows.argmax(-1), places, strict=True)]
         sure = rows.max(axis=-1)
-        scheme = label_scheme(self.labels)
-        if scheme is None:
+        if self._scheme is None:
             named = zip(words.tolist(), tags, sure.tolist(), strict=True)
             return {"words": [self._span(text.text, start, end, tag, value) for (start, end), tag, value in named]}
         # A word that the model did not read is no part of an entity.
-        (marked,) = canonical([[tag or OUTSIDE for tag in tags]], scheme)
-        found = entities(marked, CANONICAL[scheme]) if set(marked) != {OUTSIDE} else set()
+        (marked,) = canonical([[tag or OUTSIDE for tag in tags]], self._scheme)
+        found = entities(marked, CANONICAL[self._scheme]) if set(marked) != {OUTSIDE} else set()
         return {
             "entities": [
                 self._span(
@@ -50,13 +50,18 @@ class WordTags(Head):
             ]
         }
 
+    @cached_property
+    def _scheme(self) -> str | None:
+        """That of the labels; None: they stand alone."""
+        return label_scheme(self.labels)
+
     @staticmethod
     def _span(text: str, start: int, end: int, label: str | None, probability: float) -> dict[str, Any]:
         value = round(probability, DIGITS) if label is not None else None
         return {"text": text[start:end], "label": label, "start": start, "end": end, "probability": value}
 
     def columns(self) -> list[str]:
-        return ["words" if label_scheme(self.labels) is None else "entities"]
+        return ["words" if self._scheme is None else "entities"]
 
     def cells(self, answer: Mapping[str, Any]) -> list[Any]:
         (spans,) = answer.values()

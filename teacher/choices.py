@@ -80,7 +80,7 @@ def _cells(table: Table, name: str) -> list[str]:
     return [_cell(table, index, name) if name in names_of(table) else "" for index in _rows(table)]
 
 
-def _row(table: Table, index: int, roles: Roles, place_of: Callable[..., int], oddities: Oddities) -> Row:
+def _row(table: Table, index: int, roles: Roles, place_of: Callable[[str, Given, str], int], oddities: Oddities) -> Row:
     """The context, or the question where there is none; its detail are the choices."""
     where = table.where(index)
     given = given_in(partial(_cell, table, index), roles, where, oddities)
@@ -91,7 +91,7 @@ def _row(table: Table, index: int, roles: Roles, place_of: Callable[..., int], o
 def _are_texts(answers: Sequence[str], table: Table, roles: Roles) -> bool:
     """Whether every answer is the text of one of its choices, so that "3" is not the third of 2, 3 and 4."""
     return all(
-        given.own.count(answer) == 1 and answer not in given.names
+        _with_text(answer, given) is not None and answer not in given.names
         for answer, given in zip(answers, _given(table, roles), strict=True)
     )
 
@@ -108,13 +108,19 @@ def _given(table: Table, roles: Roles) -> Iterator[Given]:
     return (given_in(partial(_cell, table, index), roles, table.where(index), quiet) for index in _rows(table))
 
 
+def _with_text(answer: str, given: Given) -> int | None:
+    """The choice that is written so, from 0; None where there is none, or more than one."""
+    return given.own.index(answer) if given.own.count(answer) == 1 else None
+
+
 def _by_text(answer: str, given: Given, where: str) -> int:
-    if given.own.count(answer) != 1:
+    place = _with_text(answer, given)
+    if place is None:
         raise UserError(
             f"{where}: the answer {answer[:60]!r} is not the text of one of the {len(given.own)} choices, as all of "
             "the training file are"
         )
-    return given.own.index(answer)
+    return place
 
 
 def _place(answer: str, given: Given, where: str, *, base: int) -> int:
@@ -126,8 +132,8 @@ def _place(answer: str, given: Given, where: str, *, base: int) -> int:
         return int(answer) - base
     if answer.upper() in letters:
         return letters[answer.upper()]
-    if given.own.count(answer) == 1:
-        return given.own.index(answer)
+    if (place := _with_text(answer, given)) is not None:
+        return place
     raise UserError(
         f"{where}: the answer {answer[:60]!r} is none of the {len(given.own)} choices: a number from {base}, a "
         "letter or the text of a choice was expected"

@@ -95,7 +95,7 @@ def _sentences(file: Path, text: str, asked: Asked, oddities: Oddities) -> list[
         # A word of signs that nobody sees is still a word, and has a tag.
         words.append(clean(fields[_place(file, asked.text, 1, columns)], f"{file}:{number}", oddities) or "\ufffd")
         tag = fields[_place(file, asked.label, columns, columns)].strip()
-        if not tag or len(tag.split()) > 1:
+        if len(tag.split()) != 1:
             raise UserError(f"{file}:{number}: a tag without spaces was expected, found {tag!r}")
         tags.append(tag)
     return found
