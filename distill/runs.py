@@ -1,7 +1,6 @@
 """Run folders: a new one, or the one to go on with. Nothing in another's folder is ever touched."""
 
 import dataclasses
-import hashlib
 import itertools
 import json
 import shutil
@@ -11,6 +10,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.files import write_json
+from common.keys import short_key
 from common.progress import say
 from distill.config import RunConfig
 from distill.recipes import OWN
@@ -37,7 +37,7 @@ def settings_key(config: RunConfig) -> str:
     if not config.scratch.given:
         kept.pop("scratch")
     kept["finetuning"] = config.finetuning.deciding()
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+    return short_key(kept, 12)
 
 
 def open_run(config: RunConfig, task: str, files: Mapping[str, str] | None = None) -> Path:

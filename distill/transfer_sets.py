@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.files import new_folder, write_json
+from common.keys import short_key
 from distill.augment import Augmented
 from reports.record import AugmentedText, TransferCard
 from teacher.data import Example
@@ -115,7 +116,7 @@ def _whole(folder: Path, key: str, rows: int) -> bool:
 
 def key_of(*parts: Any) -> str:
     """Sixteen hex digits over values that JSON has."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return short_key(parts, 16)
 
 
 def file_digest(path: Path) -> str:

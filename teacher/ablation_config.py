@@ -1,13 +1,12 @@
 """What can be said about an ablation of pretraining."""
 
 import dataclasses
-import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, unknown_name
+from common.keys import short_key
 from common.words import counted
 from teacher.ablation_studies import STUDIES, Plan, Variant
 from teacher.options import FinetuneOptions, TaskOptions
@@ -179,6 +178,6 @@ def encoder_name(config: PretrainConfig) -> str:
     layers, hidden, *_ = config.shape.resolved(*SIZES[config.size])
     hiding = [config.masking] if config.masking != PretrainConfig.masking else []
     hiding += [config.masks] if config.masks != PretrainConfig.masks else []
-    key = hashlib.sha256(json.dumps(config.settings(), sort_keys=True).encode()).hexdigest()[:8]
+    key = short_key(config.settings())
     words = [config.objective.replace("+", "-"), f"{layers}x{hidden}", *hiding, f"seed-{config.seed}", key]
     return "-".join(words)

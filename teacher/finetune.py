@@ -17,6 +17,7 @@ from common.command import run_command
 from common.errors import UserError
 from common.families import max_length as longest
 from common.files import sole_use, write_json, write_text
+from common.keys import short_key
 from common.progress import say
 from teacher.attention import training_attention
 from teacher.checkpoint import Checkpoints
@@ -259,7 +260,7 @@ def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: i
         *([] if task.data.stride is None else [task.data.stride]),
         *([] if task.data.long == "truncate" else [task.data.long]),
     ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+    return short_key(parts)
 
 
 def _finished(folder: Path, key: str) -> dict[str, Any] | None:

@@ -1,8 +1,6 @@
 """The folders of pretraining: the unfinished one that a resumed run goes on from, and the name of the finished one."""
 
 import contextlib
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +10,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.files import new_folder, read_object, sole_use, write_json
+from common.keys import short_key
 from common.pretraining_record import FILE as DONE
 from teacher.ranks import from_main, ranks
 
@@ -126,7 +125,7 @@ def own_folder(folder: Path, identity: Mapping[str, Any]) -> Path:
     places = (folder / DONE, unfinished(folder) / PLAN)
     if all(_read(place).get("settings") == dict(identity) for place in places if place.is_file()):
         return folder
-    key = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:8]
+    key = short_key(dict(identity))
     return folder.with_name(f"{folder.name}-{key}")
 
 

@@ -1,6 +1,5 @@
 """WordPiece vocabularies that exist: a vocab.txt, a folder or a hub id as a tokenizer."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 from common.artifact import TOKENIZER
 from common.errors import UserError
+from common.keys import short_key
 from common.words import first_line
 from teacher.hub import offline_if_unreachable
 from teacher.sources import minilm_folder
@@ -91,4 +91,4 @@ def check_wordpiece(tokenizer: PreTrainedTokenizerFast) -> None:
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
     """sha256 over what decides the pieces of a text, first 16 hex digits."""
     content = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    return short_key(content, 16)
