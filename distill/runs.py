@@ -68,6 +68,25 @@ def open_run(config: RunConfig, task: str, files: Mapping[str, str] | None = Non
     return folder
 
 
+def finished(config: RunConfig, data: str) -> bool:
+    """Whether the run that has the configuration's name is finished; `data`: the fingerprint of its task.
+
+    Raises:
+        UserError: it is, but of other settings or data.
+    """
+    folder = config.runs / str(config.name)
+    if not (folder / "record.json").is_file():
+        return False
+    stored = _stored(folder)
+    if stored is None or stored["key"] != settings_key(config) or stored["files"].get("--task") != data:
+        changed = stored and _changed(stored["settings"], settings(config))
+        raise UserError(
+            f"{folder} is a finished run of other settings or data{f' ({changed})' if changed else ''}: choose another "
+            "--name, or move that folder away"
+        )
+    return True
+
+
 def numbered(folder: Path) -> "itertools.chain[Path]":
     """The folder, and the names that are tried after it: NAME-2, NAME-3, ..."""
     return itertools.chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2)))

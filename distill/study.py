@@ -124,7 +124,7 @@ TARGETS = {
         prepared=prepared_students,
         confirmed=confirmed,
         apply=apply,
-        options=("student", "recipe", "start"),
+        options=("student", "recipe", "start", "class_weights"),
     ),
     "teacher": Target(
         searched=searched_teachers,

@@ -130,6 +130,8 @@ class StudyConfig:
     """The recipe that trials vary."""
     start: str | None = None
     """First weights, as for distill.run. None: the student's own."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """Of the students' loss on labels, as for distill.run; the teacher's are --teacher-class-weights."""
     precision: str = "auto"
     """Of training: auto, fp32 or bf16."""
     runs: Path = Path("runs")
@@ -168,9 +170,10 @@ class StudyConfig:
             raise UserError(
                 f"--target teacher is searched for accuracy alone: leave --objective {searching.objective} out"
             )
-        for name in ("student", "recipe", "start"):
+        for name in ("student", "recipe", "start", "class_weights"):
             if getattr(self, name) != getattr(type(self), name):
-                raise UserError(f"--{name} {getattr(self, name)} is for students: leave it out with --target teacher")
+                flag = name.replace("_", "-")
+                raise UserError(f"--{flag} {getattr(self, name)} is for students: leave it out with --target teacher")
 
     @property
     def searched(self) -> str:

@@ -13,6 +13,7 @@ from common.study_record import FinalRow
 from distill.compress_chain import Artifact
 from distill.contest import answers
 from distill.job import Job
+from distill.runs import finished
 from distill.study_config import SearchOptions
 from distill.study_costs import milliseconds, model_bytes
 from distill.study_objectives import best
@@ -115,12 +116,12 @@ def apply(bench: Bench, study: optuna.Study, which: str) -> None:
 
     settings, number = chosen_settings(study, which, bench.config.searching)
     name = f"{bench.folder.name}-trial-{number}"
-    if (bench.config.runs / name / "record.json").is_file():
+    options = run_config(bench.config, settings, twins=True, seeds=bench.config.after.seeds, jobs=bench.config.workers)
+    options = dataclasses.replace(options, name=name, speed=bench.config.after.speed)
+    if finished(options, bench.data.fingerprint):
         say(f"{bench.config.runs / name} is finished: its model is used as it is")
         return
-    options = run_config(bench.config, settings, twins=True, seeds=bench.config.after.seeds, jobs=bench.config.workers)
-    begun = (bench.config.runs / name / "config.json").is_file()
-    main(dataclasses.replace(options, name=name, resume=begun, speed=bench.config.after.speed))
+    main(dataclasses.replace(options, resume=(bench.config.runs / name / "config.json").is_file()))
 
 
 def chosen_settings(study: optuna.Study, which: str, options: SearchOptions) -> tuple[Mapping[str, Value], int]:

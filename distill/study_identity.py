@@ -14,7 +14,7 @@ from teacher.data import TaskData
 from teacher.loop_config import resolve_precision
 from teacher.sources import resolve
 
-NOT_GIVEN = "None"
+NOT_GIVEN = ("None", "none")
 WEIGHTS = "weights of --teacher"
 _FREE = ("trials", "timeout", "sampler", "seed", "fix", "range", "space")
 """Options that may change from one command of a study to the next; what narrows the space is in its parts."""
@@ -52,7 +52,7 @@ def opened(
 def _completed(stored: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:
     """What a study was begun with; what older ones have not noted is as it is now."""
     later = {key: wanted[key] for key in ("--precision", WEIGHTS) if key in wanted}
-    noted = {key: value for key, value in stored.items() if value != NOT_GIVEN}
+    noted = {key: value for key, value in stored.items() if value not in NOT_GIVEN}
     return later | {key: value for key, value in noted.items() if (key, value) != ("--precision", "auto")}
 
 
@@ -61,7 +61,7 @@ def _identity(config: StudyConfig, space: Space, data: TaskData, targets: Sequen
     options = {key: str(value) for key, value in vars(config.searching).items() if key not in _FREE}
     every = {
         **{f"--{key.replace('_', '-')}": value for key, value in options.items()},
-        **{f"--{key}": str(getattr(config, key)) for key in ("teacher", *targets)},
+        **{f"--{key.replace('_', '-')}": str(getattr(config, key)) for key in ("teacher", *targets)},
         "--precision": resolve_precision(config.precision),
         **{f"space: {name}": part.words for name, part in space.items() if not part.idle},
         **{f"--{key.replace('_', '-')}": str(value) for key, value in vars(config.finetuning).items()},
@@ -73,4 +73,4 @@ def _identity(config: StudyConfig, space: Space, data: TaskData, targets: Sequen
     if Path(config.teacher).is_dir():
         every[WEIGHTS] = weights_digest(resolve(config.teacher))
     # Options that are not given are as if they were not there yet.
-    return {key: value for key, value in every.items() if value != NOT_GIVEN}
+    return {key: value for key, value in every.items() if value not in NOT_GIVEN}

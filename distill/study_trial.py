@@ -61,6 +61,7 @@ def run_config(config: StudyConfig, settings: Mapping[str, Value], **distilling:
             loss_weights=",".join(f"{name}={value}" for name, value in weights.items()) or None,
             rate_factor=float(settings.get("rate_factor", 1.0)),
             batch_tokens=None if "batch_tokens" not in settings else int(settings["batch_tokens"]),
+            class_weights=config.class_weights,
         ),
         distilling=DistilOptions(
             recipe=config.recipe,

@@ -38,7 +38,7 @@ class Link:
     carried: bool = False
     """Teachers' answers were put at other pieces than they came from (Task.carried): NaN where there is none."""
     class_weights: Tensor | None = None
-    """(classes,) what an example counts in the loss on labels, by its label; None: all the same."""
+    """What an example counts in the loss on labels, by its label (see teacher.class_weights); None: all the same."""
 
     def label_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The task's loss, or the same with classes weighed; logits in fp32."""

@@ -58,7 +58,7 @@ class Supervised(Objective):
         task: what it learns.
         rates: parameters to their share of the learning rate; the others have all of it.
         unfreezing: which parameters learn when; None: all, from the start.
-        class_weights: (classes,) what an example counts, by its label; None: all the same.
+        class_weights: what an example counts, by its label (see teacher.class_weights); None: all the same.
         entries: (n,) what the loss is a mean over of each training example; None: one each.
     """
 

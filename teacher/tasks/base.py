@@ -82,7 +82,7 @@ class Task(ABC):
     several: ClassVar[bool] = False
     """A model reads several rows for an example, and compares them: its hidden states are (n x rows, length, width)."""
     weighable: ClassVar[bool] = False
-    """Its loss is the cross entropy of one class each, so that classes may have weights."""
+    """Its loss is the cross entropy of one class each, or of each label, so that these may have weights."""
     higher_is_better: ClassVar[bool] = True
 
     def __init__(self, data: TaskData) -> None:
@@ -163,7 +163,9 @@ class Task(ABC):
         raise NotImplementedError
 
     def weighed_labels(self, encoded: Encoded) -> np.ndarray:
-        """(n,) the class of each entry that the hard loss of a task with `weighable` classes is a mean over."""
+        """(n,) the class of each entry that the hard loss of a task with `weighable` classes is a mean over, or (n, k)
+        its labels.
+        """
         return encoded.labels
 
     def texts(self, example: Example) -> tuple[str, ...]:

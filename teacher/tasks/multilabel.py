@@ -19,6 +19,7 @@ class MultiLabel(TextTask):
 
     kind: ClassVar[str] = "multilabel"
     soft_form: ClassVar[str] = "binary"
+    weighable: ClassVar[bool] = True
 
     def head(self) -> dict[str, Any]:
         return {

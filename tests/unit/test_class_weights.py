@@ -18,7 +18,8 @@ from distill.contest import check_recipes
 from distill.distiller import Distiller
 from distill.runs import settings_key
 from distill.stages import Stage
-from teacher.class_weights import balanced, check_class_weights, class_weights, weighted_loss
+from distill.terms import Link
+from teacher.class_weights import balanced, balanced_labels, check_class_weights, class_weights, weighted_loss
 from teacher.data import load_task
 from teacher.prepare import Prepared, prepare
 from teacher.tasks import task_for
@@ -94,6 +95,42 @@ def test_tags_are_weighed_by_words(tmp_path: Path, tiny_bert: Make, tiny_tokeniz
     assert float(weighted_loss(logits, labels, found)) == 0
 
 
+def test_either_answer_on_a_label_pulls_alike_however_rare_it_is() -> None:
+    labels = torch.zeros(100, 3)
+    labels[:10, 0] = 1
+    labels[:60, 1] = 1
+    weights = balanced_labels(labels.numpy())
+    assert weights.tolist() == [pytest.approx([100 / 180, 100 / 80, 1]), pytest.approx([100 / 20, 100 / 120, 1])]
+    logits = torch.randn(100, 3)
+    each = (
+        -functional.logsigmoid(logits) * labels * weights[1]
+        - functional.logsigmoid(-logits) * (1 - labels) * weights[0]
+    )
+    assert float(weighted_loss(logits, labels, weights)) == pytest.approx(float(each.mean()), rel=1e-5)
+    flat = torch.zeros(100, 3, requires_grad=True)
+    weighted_loss(flat, labels, weights).backward()
+    assert flat.grad is not None
+    pulls = [float(flat.grad[labels[:, 0] == answer, 0].sum()) for answer in (0, 1)]
+    assert pulls[0] == pytest.approx(-pulls[1])
+
+
+def test_labels_of_a_text_are_weighed(tmp_path: Path, tiny_bert: Make, tiny_tokenizer: BertTokenizerFast) -> None:
+    path = tmp_path / "t.jsonl"
+    rows = [{"text": f"text {n}", "labels": ["often", "rare"][: n % 3]} for n in range(60)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    prepared = prepare(task_for(load_task(str(path), kind="multilabel")), tiny_tokenizer, 16)
+    weights = class_weights("balanced", prepared)
+    assert weights is not None
+    assert weights.shape == (2, len(prepared.task.data.labels))
+    batch = prepared.task.collate(prepared.splits["train"], [0, 1, 2], prepared.pad)
+    model = tiny_bert(labels=len(prepared.task.data.labels), seed=3)
+    link = Link(task=prepared.task, layers=(), projection=torch.nn.Identity(), temperature=1.0, class_weights=weights)
+    logits = model(**{name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids")}).logits.detach()
+    each = functional.binary_cross_entropy_with_logits(logits, batch["labels"], reduction="none")
+    by_hand = (each * torch.where(batch["labels"] == 1, weights[1], weights[0])).mean()
+    assert float(link.label_loss(logits, batch["labels"])) == pytest.approx(float(by_hand), rel=1e-5)
+
+
 def test_every_class_pulls_alike_whatever_its_share() -> None:
     labels = torch.tensor([0] * 90 + [1] * 10)
     weights = balanced(labels.numpy(), 2)
@@ -106,7 +143,7 @@ def test_every_class_pulls_alike_whatever_its_share() -> None:
 
 def test_only_tasks_with_classes_have_weights() -> None:
     check_class_weights("balanced", toy_task(), option="--class-weights")
-    with pytest.raises(UserError, match=r"^--class-weights balanced is for tasks with one class a text, or a word"):
+    with pytest.raises(UserError, match=r"^--class-weights balanced is for tasks with classes or labels of texts"):
         check_class_weights("balanced", toy_task("regression"), option="--class-weights")
 
 

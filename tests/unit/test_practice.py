@@ -190,7 +190,7 @@ def test_class_weights_reach_the_loss(prepared: Prepared, tiny_bert: Make) -> No
 
 
 def test_numbers_have_no_class_weights() -> None:
-    with pytest.raises(UserError, match="--teacher-class-weights balanced is for tasks with one class"):
+    with pytest.raises(UserError, match="--teacher-class-weights balanced is for tasks with classes"):
         check_practice(_options(teacher_class_weights="balanced"), toy_task("regression"))
 
 

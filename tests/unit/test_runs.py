@@ -12,7 +12,7 @@ from common import files
 from common.errors import UserError
 from common.files import sole_use
 from distill.config import DistilOptions, RunConfig
-from distill.runs import drop_if_unused, open_run, settings_key
+from distill.runs import drop_if_unused, finished, open_run, settings_key
 
 
 def _config(tmp_path: Path, **changes: object) -> RunConfig:
@@ -53,6 +53,20 @@ def test_data_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
         assert open_run(again, "pydocs", dict(before)) == folder
         with pytest.raises(UserError, match=rf"data of --unlabeled changed after .*{folder.name}"):
             open_run(again, "pydocs", before | {"--unlabeled": "3"})
+
+
+def test_a_finished_run_is_of_its_settings_and_data(tmp_path: Path) -> None:
+    own = _config(tmp_path, name="s-trial-3")
+    assert not finished(own, "d")
+    folder = open_run(own, "pydocs", {"--task": "d"})
+    assert not finished(own, "d")
+    (folder / "record.json").write_text("{}")
+    assert finished(own, "d")
+    with pytest.raises(UserError, match=r"s-trial-3 is a finished run of other settings or data: choose another"):
+        finished(own, "another")
+    other = _config(tmp_path, name="s-trial-3", distilling=DistilOptions(seeds=3))
+    with pytest.raises(UserError, match=r"other settings or data \(--seeds was 1\)"):
+        finished(other, "d")
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from distill import study_identity
 from distill.study_config import StudyConfig
 from distill.study_identity import WEIGHTS, opened
 from distill.study_storage import open_storage
+from distill.study_trial import run_config
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def config(tmp_path: Path) -> StudyConfig:
 def _opened(config: StudyConfig, tmp_path: Path) -> optuna.Study:
     data = SimpleNamespace(fingerprint="f")
     storage = open_storage(config.storage, tmp_path)
-    return opened(config, "s", {}, data, storage, options=("student",))  # type: ignore[arg-type]
+    return opened(config, "s", {}, data, storage, options=("student", "class_weights"))  # type: ignore[arg-type]
 
 
 def test_a_study_is_of_one_teacher_and_one_precision(
@@ -43,6 +44,15 @@ def test_a_study_is_of_one_teacher_and_one_precision(
     (tmp_path / "teacher" / "model.safetensors").write_bytes(b"trained again")
     with pytest.raises(UserError, match=r"was begun with other settings \(weights of --teacher\)"):
         _opened(config, tmp_path)
+
+
+def test_classes_are_weighed_in_all_trials_or_in_none(config: StudyConfig, tmp_path: Path) -> None:
+    _opened(config, tmp_path)
+    with pytest.raises(UserError, match=r"with other settings \(--class-weights\)"):
+        _opened(dataclasses.replace(config, class_weights="balanced"), tmp_path)
+    assert run_config(dataclasses.replace(config, class_weights="balanced"), {}).changes.class_weights == "balanced"
+    with pytest.raises(UserError, match="--class-weights balanced is for students"):
+        StudyConfig(target="teacher", class_weights="balanced")
 
 
 def test_a_study_from_before_these_were_noted_goes_on_and_notes_them(config: StudyConfig, tmp_path: Path) -> None:
