@@ -13,8 +13,8 @@ from distill.committee import known_to_all, other_answers
 from distill.teacher_outputs import TeacherOutputs
 from distill.transfer_sets import TransferSet, key_of, read_examples, stored_logits, weights_digest
 from teacher.data import Example, TaskData
-from teacher.finetune import Teacher
 from teacher.prepare import predict_logits, prepare
+from teacher.ready import Teacher
 from teacher.sources import load_for_task, resolve
 from teacher.tasks import task_for
 

@@ -18,9 +18,9 @@ from distill.two_tokenizers import reads_otherwise
 from reports.record import Curve, ModelCard, Speed, StageCard, TaskCard
 from teacher.data import text_columns
 from teacher.difference import majority
-from teacher.finetune import Teacher
 from teacher.loop import Outcome
 from teacher.prepare import Prepared
+from teacher.ready import Teacher
 
 TEACHER = "teacher"
 

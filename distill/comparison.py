@@ -23,9 +23,9 @@ from distill.transfer_sets import TransferSet
 from distill.workers import threads_each
 from reports.record import Record, Speed
 from students.albert import share
-from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
 from teacher.prepare import predict_logits, settings_of
+from teacher.ready import Teacher
 
 
 def compared(

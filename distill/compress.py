@@ -27,11 +27,11 @@ from reports.build import build_reports, check_place
 from reports.record import Record
 from students.onnx_folder import INFO as ONNX_INFO
 from teacher.data import TaskData, describe
-from teacher.finetune import CLAIM, claim
 from teacher.local import nearest_files
 from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared, prepare_split
 from teacher.ranks import refuse_several
+from teacher.ready import CLAIM, claim
 from teacher.sources import load_for_task, resolve
 from teacher.tasks import task_for
 from teacher.tasks.base import Task

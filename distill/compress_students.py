@@ -11,8 +11,8 @@ from distill.config import RunConfig
 from distill.job import Job
 from distill.shipping import UNCHANGED, Shipment, chain_of, ship
 from reports.record import Compression
-from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
+from teacher.ready import Teacher
 
 
 def compressed_students(

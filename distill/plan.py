@@ -10,7 +10,7 @@ from distill.recipes import twin_recipe
 from distill.shapes import check_positions
 from distill.stages import filled, steps_of
 from students.presets import StudentConfig
-from teacher.finetune import Teacher
+from teacher.ready import Teacher
 
 
 def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig]:

@@ -15,7 +15,7 @@ from distill.stages import Stage
 from distill.terms import TERMS
 from distill.transfer_sets import key_of, weights_digest
 from teacher.attention import training_attention
-from teacher.finetune import Teacher
+from teacher.ready import Teacher
 
 KEY = "key.json"
 FOLDER = Path("teacher") / "insides"

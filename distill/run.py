@@ -32,9 +32,9 @@ from reports.build import build_reports, check_place
 from reports.record import Record
 from teacher.data import BUILT_IN, TaskData, describe
 from teacher.difference import majority
-from teacher.finetune import Teacher, ready_teacher, teacher_key
 from teacher.loop_config import resolve_precision
 from teacher.ranks import refuse_several
+from teacher.ready import Teacher, ready_teacher, teacher_key
 from teacher.scratch import encoder_for, expected_config
 from teacher.tasks import task_for
 

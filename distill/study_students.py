@@ -18,8 +18,8 @@ from distill.study_trial import Bench, run_config
 from distill.transfer import TransferInputs
 from students.vocabulary import trim_vocabulary
 from teacher.data import TaskData
-from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
+from teacher.ready import Teacher
 from teacher.scratch import expected_config
 from teacher.tasks import TASKS
 

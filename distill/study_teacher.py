@@ -22,7 +22,6 @@ from distill.study_space import Space, Value, samples
 from distill.study_teacher_space import finetune_options, teacher_space
 from teacher.checkpoint import Checkpoints
 from teacher.data import TaskData
-from teacher.finetune import finetune
 from teacher.history import read_rows
 from teacher.loop import SELECTION
 from teacher.options import FinetuneOptions
@@ -30,6 +29,7 @@ from teacher.practice import check_practice, loop_config
 from teacher.prepare import Prepared, prepare
 from teacher.scratch import encoder_for, expected_config
 from teacher.sources import load_for_task
+from teacher.supervised import finetune
 from teacher.tasks import task_for
 
 CHECKPOINT_EVERY = 200

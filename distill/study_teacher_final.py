@@ -19,10 +19,11 @@ from distill.study_storage import slots
 from distill.study_teacher import TeacherBench
 from distill.study_teacher_space import finetune_options
 from distill.workers import run_calls
-from teacher.finetune import FinetuneConfig, ready_teacher
+from teacher.finetune import FinetuneConfig
 from teacher.finetune import main as finetune_command
 from teacher.options import FinetuneOptions
 from teacher.prepare import predict_logits
+from teacher.ready import ready_teacher
 from teacher.sources import load_for_task
 from teacher.tasks import task_for
 

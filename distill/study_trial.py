@@ -33,8 +33,8 @@ from distill.training import run_job
 from students.presets import StudentConfig
 from students.shape import ShapeOptions
 from teacher.data import TaskData
-from teacher.finetune import Teacher
 from teacher.prepare import prepare
+from teacher.ready import Teacher
 from teacher.sources import load_for_task
 from teacher.tasks import task_for
 

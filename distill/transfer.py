@@ -22,9 +22,9 @@ from distill.unlabeled import read_unlabeled
 from distill.word_vectors import WordVectors, vectors_from_file, vectors_from_pieces
 from distill.words import has_words
 from teacher.data import Example, TaskData
-from teacher.finetune import Teacher
 from teacher.loop_config import resolve_precision
 from teacher.prepare import Prepared
+from teacher.ready import Teacher
 from teacher.scratch import expected_tokenizer
 from teacher.sources import read_config, resolve
 from teacher.splits import same

@@ -18,12 +18,13 @@ from common.files import write_json
 from common.progress import say
 from teacher.checkpoint import Checkpoints
 from teacher.features import BATCH, EPOCHS, RATE, FrozenClassifier, frozen_states, train_on_states
-from teacher.finetune import finetune, teacher_key
 from teacher.last_state import load_left_to_right
 from teacher.options import FinetuneOptions
 from teacher.practice import loop_config
 from teacher.prepare import Prepared, predict_logits, prepare
+from teacher.ready import teacher_key
 from teacher.sources import Loaded, load_for_task, read_tokenizer
+from teacher.supervised import finetune
 from teacher.tasks.base import Task
 
 FILE = "answers.json"

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common.errors import UserError
 from common.files import write_json
@@ -15,14 +15,12 @@ from teacher.folds import final_data, fold_data
 from teacher.options import FinetuneOptions
 from teacher.prepare import predict_logits
 from teacher.ranks import from_main, ranks
+from teacher.ready import Teacher
 from teacher.tasks import task_for
-
-if TYPE_CHECKING:
-    from teacher.finetune import Teacher
 
 SCORES = "folds.json"
 
-Fit = Callable[[TaskData, FinetuneOptions, Path], "Teacher"]
+Fit = Callable[[TaskData, FinetuneOptions, Path], Teacher]
 """The teacher of a task, fine-tuned with these options in this folder, or reused from there."""
 
 

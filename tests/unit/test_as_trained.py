@@ -26,9 +26,9 @@ from distill.predict_texts import Reading
 from distill.predict_torch import TorchModel
 from distill.recovery import Training
 from teacher.data import Example
-from teacher.finetune import ready_teacher
 from teacher.options import FinetuneOptions, TaskOptions
 from teacher.prepare import predict_logits, prepare
+from teacher.ready import ready_teacher
 from teacher.sources import load_for_task
 from teacher.tasks import task_for
 from teacher.tasks.long_texts import encode_long

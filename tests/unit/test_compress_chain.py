@@ -17,7 +17,7 @@ from distill.compress_prune import Pruning
 from distill.compress_steps import STEPS, Work, steps_for
 from distill.recovery import Training, recovery_stage
 from students.pruned_shape import shape_of
-from teacher.finetune import claim
+from teacher.ready import claim
 from teacher.tasks.base import Task
 
 LABELS = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}

@@ -15,10 +15,10 @@ from transformers import BertModel, BertTokenizerFast
 from common.errors import UserError
 from teacher.cross_validation import Fold, cross_validated, scores, summary_lines
 from teacher.data import Example, TaskData, load_task
-from teacher.finetune import Teacher, ready_teacher
 from teacher.folds import all_rows, final_data, fold_data
 from teacher.options import FinetuneOptions
 from teacher.prepare import predict_logits
+from teacher.ready import Teacher, ready_teacher
 from teacher.splits import same
 from teacher.tasks import task_for
 

@@ -17,13 +17,13 @@ from transformers import (
 )
 
 from common.errors import UserError
-from teacher.finetune import finetune
 from teacher.levels import rate_shares
 from teacher.loop import parameter_groups
 from teacher.options import FinetuneOptions
 from teacher.practice import loop_config
 from teacher.prepare import prepare
 from teacher.rows import only_rows
+from teacher.supervised import finetune
 
 _MORE = {"vocab_size": 120, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 LATER = {

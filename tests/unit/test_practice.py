@@ -21,7 +21,6 @@ from common.card import CardText
 from common.errors import UserError
 from teacher.adapters import low_rank
 from teacher.class_weights import balanced, weighted_loss
-from teacher.finetune import Supervised, finetune
 from teacher.freezing import Unfreezing, freeze, requirements_kept
 from teacher.levels import levels
 from teacher.loop import Outcome, train
@@ -29,6 +28,7 @@ from teacher.options import FinetuneOptions
 from teacher.practice import check_practice, loop_config, unfreezing
 from teacher.prepare import Prepared, predict_logits, prepare
 from teacher.standins import StandIns
+from teacher.supervised import Supervised, finetune
 
 TEXTS = ["good film", "bad plot it is", "the actor", "great music and play", "poor story", "funny"]
 Make = Callable[..., BertForSequenceClassification]

@@ -19,8 +19,8 @@ from distill.precompute import drop_insides, insides, looked_at
 from distill.recipes import RECIPES
 from distill.stages import Stage, filled, scaled
 from students.presets import student_preset
-from teacher.finetune import Teacher
 from teacher.prepare import prepare
+from teacher.ready import Teacher
 
 Make = Callable[..., BertForSequenceClassification]
 TEXTS = ("good film", "the plot is very boring", "a great play", "bad", "it is not funny to the actor", "poor music")

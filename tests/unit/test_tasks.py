@@ -11,14 +11,15 @@ from transformers import BertForSequenceClassification, BertModel, BertTokenizer
 from common.errors import UserError, unknown_name
 from teacher.batches import padded_length
 from teacher.data import Example, TaskData
-from teacher.finetune import Supervised, claim, finetune
 from teacher.head import standardised_head, start_in_label_units
 from teacher.loop import train
 from teacher.loop_config import LoopConfig
 from teacher.options import FinetuneOptions
 from teacher.prepare import Prepared, predict_logits, prepare
+from teacher.ready import claim
 from teacher.rows import only_rows
 from teacher.sources import load_for_task
+from teacher.supervised import Supervised, finetune
 from teacher.tasks import task_for
 from teacher.tasks.base import Task
 
