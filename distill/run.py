@@ -34,7 +34,7 @@ from teacher.data import BUILT_IN, TaskData, describe
 from teacher.difference import majority
 from teacher.loop_config import resolve_precision
 from teacher.ranks import refuse_several
-from teacher.ready import Teacher, ready_teacher, teacher_key
+from teacher.ready import Teacher, owned, ready_teacher, teacher_key
 from teacher.scratch import encoder_for, expected_config
 from teacher.tasks import task_for
 
@@ -157,16 +157,17 @@ def make_teacher(config: RunConfig, data: TaskData, outputs: TeacherOutputs | No
         return stand_in(source, data, outputs, config.data.max_length), None
     task = task_for(data)
     key = teacher_key(source, task, config.finetuning, config.data.max_length, config.precision)
+    folder = teachers / f"{data.name}-{Path(source).name}-{key}"
     teacher = ready_teacher(
         source,
         task,
         config.finetuning,
-        teachers / f"{data.name}-{Path(source).name}-{key}",
+        folder,
         max_length=config.data.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
     )
-    return teacher, source if teacher.outcome is not None else None
+    return (owned(teacher, folder, key), None) if teacher.outcome is None else (teacher, source)
 
 
 def teacher_notes(

@@ -1,6 +1,7 @@
 """A teacher for a task: as it is where it came fine-tuned, reused where it was made before, else trained."""
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from common.artifact import CardText, save
+from common.artifact import CONFIG, CardText, save
 from common.errors import UserError
 from common.families import max_length as longest
 from common.files import sole_use, write_json, write_text
@@ -23,7 +24,7 @@ from teacher.options import FinetuneOptions
 from teacher.practice import check_practice, loop_config
 from teacher.prepare import Prepared, prepare, settings_of, tune
 from teacher.ranks import from_main, ranks
-from teacher.sources import Loaded, load_for_task, resolve
+from teacher.sources import Loaded, load_for_task, resolve, weights_identity
 from teacher.supervised import finetune
 from teacher.tasks.base import Task
 
@@ -91,6 +92,24 @@ def ready_teacher(
     return _train_teacher(loaded, prepared, config, options, folder, source=source, key=key)
 
 
+def owned(teacher: Teacher, folder: Path, key: str) -> Teacher:
+    """A teacher that came fine-tuned, where all that it needs lies in a folder: its own, or else a copy in `folder`.
+
+    A hub id is no folder, pickled weights cannot be measured, and a threshold that was found here belongs to the model.
+    """
+    task, config = teacher.prepared.task, teacher.folder / CONFIG
+    written = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    if any(teacher.folder.glob("*.safetensors")) and all(name in written for name in task.settings):
+        return teacher
+    commit = getattr(teacher.model.config, "_commit_hash", None)
+    folder = folder.with_name(f"{folder.name}-{commit[:8]}") if commit else folder
+    claim(folder, key)
+    with sole_use(folder, wait=True):
+        if not (folder / "model").is_dir():
+            _save(teacher.model, teacher.prepared, folder, origin=teacher.origin)
+    return dataclasses.replace(teacher, folder=folder / "model")
+
+
 def _train_teacher(
     loaded: Loaded,
     prepared: Prepared,
@@ -123,27 +142,30 @@ def _train_and_save(
     teacher = Teacher(model=loaded.model, prepared=prepared, folder=folder / "model", origin=origin, outcome=outcome)
     if not ranks().is_main_process:
         return teacher
+    _save(loaded.model, prepared, folder, origin=origin)
+    Checkpoints.clear(folder / "training")
+    write_json(folder / DONE, {"key": key, "origin": origin, "outcome": outcome.summary()})
+    return teacher
+
+
+def _save(model: PreTrainedModel, prepared: Prepared, folder: Path, *, origin: str) -> None:
+    name = prepared.task.data.name
     save(
-        loaded.model,
-        loaded.tokenizer,
+        model,
+        prepared.tokenizer,
         folder / "model",
         replace=True,
         max_length=prepared.max_length,
         pairs=prepared.task.pairs,
-        card=CardText(
-            title=f"{prepared.task.data.name} teacher", description=f"Made from {origin}.", task=prepared.task.data.name
-        ),
+        card=CardText(title=f"{name} teacher", description=f"Made from {origin}.", task=name),
     )
-    Checkpoints.clear(folder / "training")
-    write_json(folder / DONE, {"key": key, "origin": origin, "outcome": outcome.summary()})
-    return teacher
 
 
 def teacher_key(source: str, task: Task, options: FinetuneOptions, max_length: int, precision: str) -> str:
     """Eight hex digits over all that decides a fine-tuned teacher's weights: an equal key means it can be reused."""
     where = resolve(source)
     weights = Path(where) / "model.safetensors"
-    identity = hashlib.sha256(weights.read_bytes()).hexdigest() if weights.is_file() else where
+    identity = hashlib.sha256(weights.read_bytes()).hexdigest() if weights.is_file() else weights_identity(source)
     parts: list[Any] = [
         identity,
         task.data.fingerprint,
