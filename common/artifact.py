@@ -20,6 +20,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from common.aligned import aligned
 from common.architectures import register_architectures
 from common.card import CardText, card_page, label_names
 from common.entries import PAIRS
@@ -107,7 +108,7 @@ def load(folder: Path | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         )
     with _explained(folder, "the tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    return model.eval(), tokenizer
+    return aligned(model).eval(), tokenizer
 
 
 def verify(folder: Path, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> None:

@@ -11,6 +11,7 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from common.aligned import aligned
 from common.errors import UserError
 from common.progress import Progress
 from common.words import first_line
@@ -71,7 +72,7 @@ def _load(source: str, where: str) -> MaskedModel | None:
     tokenizer = read_tokenizer(where, model)
     if not has_words(tokenizer) or tokenizer.mask_token_id is None:
         raise UserError(f"{source}: its tokenizer has no {CONTINUES} pieces or no mask: a WordPiece BERT was expected")
-    return MaskedModel(model=model.eval(), tokenizer=tokenizer)
+    return MaskedModel(model=aligned(model).eval(), tokenizer=tokenizer)
 
 
 @torch.inference_mode()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from common.aligned import aligned
 from common.errors import UserError
 from common.masked import MASKED_HEADS, masked_logits
 from common.progress import say
@@ -117,9 +118,10 @@ def _check_tokenizer(source: str, tokenizer: Any) -> None:
 
 def _read(where: str, kind: Any) -> tuple[Any, dict[str, Any]]:
     try:
-        return kind.from_pretrained(where, output_loading_info=True, dtype=torch.float32)
+        model, found = kind.from_pretrained(where, output_loading_info=True, dtype=torch.float32)
     except Exception as error:  # safetensors' and transformers' errors have no common base
         raise UserError(explain(where, error)) from error
+    return aligned(model), found
 
 
 def _pooler(where: str) -> nn.Module | None:

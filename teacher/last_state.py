@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from transformers import BertForSequenceClassification, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from common.aligned import aligned
 from teacher.head import start_in_label_units
 from teacher.sources import Loaded, read_tokenizer
 from teacher.tasks.base import Task
@@ -37,5 +38,5 @@ def load_left_to_right(folder: Path, task: Task, seed: int) -> Loaded:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model: PreTrainedModel = LastStateClassifier.from_pretrained(folder, dtype=torch.float32, **task.head())
-    start_in_label_units(model, task)
+    start_in_label_units(aligned(model), task)
     return Loaded(model=model, tokenizer=read_tokenizer(str(folder), model), finetuned=False)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForMaskedLM, BertForPreTraining, PreTrainedModel, PreTrainedTokenizerBase
 
+from common.aligned import aligned
 from common.errors import UserError
 from common.masked import MASKED_HEADS
 from common.output_layer import is_head
@@ -65,7 +66,7 @@ def _load(source: str, where: str) -> Pretrained:
     if any(name.startswith("bert.pooler") for name in missing):
         model.bert.pooler = None
     return Pretrained(
-        model=model.eval(),
+        model=aligned(model).eval(),
         tokenizer=read_tokenizer(where, model),
         masked=not any(_of_masked_head(model, name) for name in missing),
         finetuned=any("For" in name and "Classification" in name for name in config.architectures or []),

@@ -17,6 +17,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from common.aligned import aligned
 from common.architectures import register_architectures
 from common.artifact import TOKENIZER
 from common.errors import UserError
@@ -119,7 +120,7 @@ def _load(source: str, where: str, task: Task, seed: int, pooling: str) -> Loade
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, info = _read_model(where, task.head_kind, **head)
-    stand_autocast(model)
+    stand_autocast(aligned(model))
     missing = {name for name in info["missing_keys"] if "position_ids" not in name}
     new_head = {name for name in missing if is_head(model, name)}
     if info["mismatched_keys"]:

@@ -152,7 +152,7 @@ def test_a_teachers_labels_are_put_in_the_datas_order(
     swapped = names[0].casefold() == "yes"
     with torch.no_grad():
         expected = teacher(ids).logits.flip(-1) if swapped else teacher(ids).logits
-        # Weights that are read lie otherwise in memory, which some processors round otherwise for.
+        # Some processors round an output by its place among the others.
         torch.testing.assert_close(loaded.model(ids).logits, expected, rtol=0, atol=1e-6)
     assert loaded.finetuned
     assert loaded.model.config.id2label == {0: "no", 1: "yes"}
