@@ -142,10 +142,36 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
             f"--batch-tokens {tokens}: every stage on the task reads augmented or unlabelled texts, by a fixed number "
             "to a batch: leave it out"
         )
+    _refuse_unread(config, stages)
     if config.distilling.relation_heads is not None and "relations" not in losses:
         raise UserError("--relation-heads is for losses on relations: give --recipe minilmv2 too, or leave it out")
     if config.committee.others and "soft" not in losses:
         raise UserError("--more-teachers: no stage learns a teacher's answers (soft): leave it out, or weigh soft")
+
+
+def _refuse_unread(config: RunConfig, stages: Sequence[Stage]) -> None:
+    """Refuse texts that no stage reads.
+
+    Raises:
+        UserError: the first of them.
+    """
+    options, transfer = config.distilling, config.transfer
+    read = {name for stage in stages for name in stage.sets}
+    given = {"augmented": f"--augment {transfer.augment}", "unlabeled": f"--unlabeled {transfer.unlabeled}"}
+    for name in transfer.sets:
+        if name not in ("labeled", *read):
+            raise UserError(
+                f"{given[name]}: no stage of these students draws from such texts (numbers are learned on the original "
+                "ones): leave it out, or choose a student or --recipe with a stage on hidden states"
+            )
+    if any(stage.data == "text" for stage in stages):
+        return
+    if options.text != "auto" and config.teacher not in ("auto", "scratch"):
+        raise UserError(f"--text {options.text}: no stage of these students reads general text: leave it out")
+    if options.text_length != type(options).text_length:
+        raise UserError(
+            f"--text-length {options.text_length}: no stage of these students reads general text: leave it out"
+        )
 
 
 def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:

@@ -2,7 +2,9 @@
 
 Shapes: b batch, l length, d width, h heads, c classes. `valid_bl` is True at real tokens. Every loss is a mean over
 what is valid, so padding changes nothing; masks enter before any arithmetic on scores, so that nothing infinite is ever
-formed. Whatever the precision of the inputs, losses are computed in fp32 at least (float64 stays float64).
+formed. Whatever the precision of the inputs, losses are computed in fp32 at least (float64 stays float64). The products
+of states that they compare, QK^T and XX^T, are those of training: under autocast in bf16, which rounds a score by up to
+0.4 %. In fp32 a step of `tiny` against attention took 6 (16 pieces) to 16 % (256) longer.
 """
 
 import math
@@ -85,7 +87,7 @@ def hidden_cosine(student_bld: Tensor, teacher_bld: Tensor, valid_bl: Tensor) ->
 
 
 def attention_scores(query_bhld: Tensor, key_bhld: Tensor, scaling: float) -> Tensor:
-    """Q K^T / sqrt(d_k) before mask and softmax, fp32: (b, h, l, l)."""
+    """Q K^T / sqrt(d_k) before mask and softmax: (b, h, l, l), fp32 unless autocast is on."""
     return torch.matmul(wide(query_bhld), wide(key_bhld).transpose(-1, -2)) * scaling
 
 
@@ -114,7 +116,9 @@ def attention_kl(student_bhqk: Tensor, teacher_bhqk: Tensor, valid_bl: Tensor) -
 
 
 def relation_scores(states_bld: Tensor, heads: int) -> Tensor:
-    """X X^T / sqrt(d / heads) for the width split anew into `heads` relation heads: (b, heads, l, l), fp32."""
+    """X X^T / sqrt(d / heads) for the width split anew into `heads` relation heads: (b, heads, l, l), fp32 unless
+    autocast is on.
+    """
     batch, length, width = states_bld.shape
     split = states_bld.reshape(batch, length, heads, width // heads).transpose(1, 2)
     return attention_scores(split, split, (width // heads) ** -0.5)

@@ -24,7 +24,7 @@ class Features:
     """Query (b, h, l, d_k), key, scaling and value of every layer; empty where they were not asked for."""
 
     def scores(self, layer: int) -> Tensor:
-        """Attention scores before the softmax of a layer, counted from 1: (b, h, l, l), fp32."""
+        """Attention scores before the softmax of a layer, counted from 1: (b, h, l, l), see losses.attention_scores."""
         query, key, scaling, _ = self.attention[layer - 1]
         return attention_scores(query, key, scaling)
 

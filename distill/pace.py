@@ -30,6 +30,8 @@ def on_equal_time(jobs: Sequence[Job], shared: Shared, run: Path, workers: int) 
         run: its folder; the paces are kept there.
         workers: jobs trained side by side, as they are timed too.
     """
+    # No more than the run trains side by side: fewer have more threads each.
+    workers = min(workers, len(jobs))
     firsts: dict[str, Job] = {}
     rows: dict[str, Job] = {}
     for job in jobs:

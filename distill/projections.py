@@ -31,34 +31,46 @@ def fitted_projection(
     """
     if width(student) == width(teacher):
         return nn.Identity()
-    inputs: list[list[Tensor]] = [[] for _ in (0, *layers)]
-    targets: list[list[Tensor]] = [[] for _ in (0, *layers)]
+    places = range(1 + len(layers))
+    fits = (
+        [_Fit(width(student), width(teacher))] * len(places)
+        if shared
+        else [_Fit(width(student), width(teacher)) for _ in places]
+    )
     was_training = student.training
     student.eval()
     for batch in batches:
         own = features(student, batch, hidden=True, attention=False).hidden
         others = features(teacher, teachers_view(batch), hidden=True, attention=False).hidden
-        for place, (state, layer) in enumerate(zip(own, (0, *layers), strict=True)):
+        for fit, state, layer in zip(fits, own, (0, *layers), strict=True):
             mine, theirs, valid = paired(state, others[layer], batch)
-            inputs[place].append(mine[valid].double())
-            targets[place].append(theirs[valid].double())
+            fit.add(mine[valid], theirs[valid])
     student.train(was_training)
-    maps = [ridge_map(torch.cat(x), torch.cat(y)) for x, y in zip(inputs, targets, strict=True)] if not shared else []
-    return nn.ModuleList(maps) if maps else ridge_map(_joined(inputs), _joined(targets))
+    return fits[0].solved() if shared else nn.ModuleList(fit.solved() for fit in fits)
 
 
-def _joined(states: list[list[Tensor]]) -> Tensor:
-    """Batch by batch, in each layer by layer."""
-    return torch.cat([layer for batch in zip(*states, strict=True) for layer in batch])
+class _Fit:
+    """Ridge least squares from states (n, inputs) to states (n, outputs), given in any number of parts.
 
+    Only sums of products are kept: the states of all layers of some long texts would fill gigabytes.
+    """
 
-@torch.no_grad()
-def ridge_map(x: Tensor, y: Tensor) -> nn.Linear:
-    """The linear map with bias from x (n, d1) to y (n, d2) with the least squared error and a small penalty."""
-    x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
-    gram = x.T @ x + 1e-3 * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
-    solution = torch.linalg.solve(gram, x.T @ y)
-    projection = nn.Linear(x.shape[1] - 1, y.shape[1])
-    projection.weight.copy_(solution[:-1].T)
-    projection.bias.copy_(solution[-1])
-    return projection
+    def __init__(self, inputs: int, outputs: int) -> None:
+        self._rows = 0
+        self._squares = torch.zeros(inputs + 1, inputs + 1, dtype=torch.float64)
+        self._products = torch.zeros(inputs + 1, outputs, dtype=torch.float64)
+
+    def add(self, x: Tensor, y: Tensor) -> None:
+        x = torch.cat([x.double(), torch.ones(len(x), 1, dtype=torch.float64)], dim=1)
+        self._rows += len(x)
+        self._squares += x.T @ x
+        self._products += x.T @ y.double()
+
+    def solved(self) -> nn.Linear:
+        """The linear map with bias that has the least squared error with a small penalty."""
+        penalty = 1e-3 * self._rows * torch.eye(len(self._squares), dtype=torch.float64)
+        solution = torch.linalg.solve(self._squares + penalty, self._products)
+        projection = nn.Linear(len(solution) - 1, solution.shape[1])
+        projection.weight.copy_(solution[:-1].T)
+        projection.bias.copy_(solution[-1])
+        return projection

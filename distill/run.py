@@ -7,6 +7,7 @@ from pathlib import Path
 
 from common.command import run_command
 from common.errors import UserError
+from common.families import max_length as longest
 from common.files import sole_use
 from common.progress import say
 from distill.answers import check_outputs, stand_in, teacher_logits
@@ -127,7 +128,7 @@ def shared_by_all(
         sets={name: entry.folder for name, entry in sets.items()},
         pretrained=pretrained,
         text=general_text(config),
-        text_length=config.distilling.text_length,
+        text_length=min(config.distilling.text_length, longest(teacher.model.config)),
         max_length=teacher.prepared.max_length,
         precision=config.precision,
         checkpoint_every=config.checkpoint_every,
@@ -175,6 +176,9 @@ def teacher_notes(
 ) -> tuple[str, ...]:
     """What a reader should know of the teacher; and how good it is is said."""
     notes = check_teacher(teacher, precision) if outputs is None else check_outputs(outputs, teacher)
+    positions = longest(teacher.model.config)
+    if config.distilling.text_length > positions:
+        notes += (f"General text is cut at {positions} pieces and not at --text-length: the teacher reads no more.",)
     return notes if teacher.outcome else (*notes, *config.finetuning.useless("No teacher was fine-tuned here"))
 
 

@@ -14,6 +14,9 @@ from distill.terms import TERMS
 from teacher.batches import rounded_up
 from teacher.loop_config import LoopConfig
 
+MOST_EVALUATIONS = 20
+"""Of one stage, on the selection split."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
@@ -147,6 +150,7 @@ class Stage:
             precision=precision,
             seed=seed,
             checkpoint_every=checkpoint_every,
+            most_evaluations=MOST_EVALUATIONS,
         )
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from common.blocks import blocks
 from common.errors import UserError
 from teacher.batches import Batches, attention_mask, padded, padded_length
 from teacher.corpus import Corpus, load_corpus
@@ -49,15 +50,18 @@ def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--t
 
 def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[np.ndarray]:
     """Every document as sequences of at most `length` pieces, specials included: a long one gives several."""
-    encoding = tokenizer(
-        list(documents),
-        truncation=True,
-        max_length=length,
-        return_overflowing_tokens=True,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-    )
-    return [np.asarray(ids, dtype=np.int64) for ids in encoding["input_ids"]]
+    found: list[np.ndarray] = []
+    for part in blocks(documents):
+        encoding = tokenizer(
+            list(part),
+            truncation=True,
+            max_length=length,
+            return_overflowing_tokens=True,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )
+        found += [np.asarray(ids, dtype=np.int64) for ids in encoding["input_ids"]]
+    return found
 
 
 def text_batches(sequences: Sequence[np.ndarray], pad: int, *, batch_size: int, seed: int) -> Batches:

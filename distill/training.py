@@ -1,6 +1,7 @@
 """One student trained once: its stages in order, each resumable, and its answers to the evaluation split."""
 
 import contextlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def run_job(job: Job, shared: Shared) -> None:
     for stage in job.stages:
         Checkpoints.clear(job.folder / stage.name)
     write_json(job.folder / "job.json", {"seed": job.seed, task.data.metric: value})
+    for stage in job.stages:
+        shutil.rmtree(job.folder / stage.name / "final", ignore_errors=True)
 
 
 def _describe(job: Job) -> str:

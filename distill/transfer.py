@@ -52,6 +52,8 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
     """
     options = config.transfer
     _refuse_sets(config, data)
+    if config.distilling.text not in ("auto", "task"):
+        named_corpus(config.distilling.text, "--text")
     unlabeled: list[Example] = []
     if options.unlabeled is not None:
         unlabeled, notes = read_unlabeled(
@@ -221,7 +223,10 @@ def digests(config: RunConfig) -> dict[str, str]:
     }
     folders = {flag: [str(name) for name in names if name and Path(name).is_dir()] for flag, names in models.items()}
     general = config.compress.general_text
-    texts = {} if general is None else {"--general-text": named_corpus(general, "--general-text").fingerprint()}
+    corpora = {} if general is None else {"--general-text": general}
+    if config.distilling.text not in ("auto", "task"):
+        corpora["--text"] = config.distilling.text
+    texts = {flag: named_corpus(source, flag).fingerprint() for flag, source in corpora.items()}
     found = (
         texts
         | {flag: file_digest(path) for flag, path in files.items() if path is not None}

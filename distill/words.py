@@ -9,6 +9,7 @@ import numpy as np
 from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
+from common.blocks import blocks
 from common.errors import UserError
 from distill.stopwords import STOP_WORDS
 
@@ -40,8 +41,10 @@ class WordedText:
 
 def worded(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> list[WordedText]:
     """Every text with its content words as the tokenizer cuts them; what lies beyond `max_length` pieces has none."""
-    if not texts:
-        return []
+    return [text for part in blocks(texts) for text in _worded(part, tokenizer, max_length)]
+
+
+def _worded(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> list[WordedText]:
     encodings = tokenizer(
         list(texts), truncation=True, max_length=max_length, return_offsets_mapping=True, return_token_type_ids=False
     ).encodings

@@ -7,6 +7,7 @@ weights, bit for bit, as one that was left alone (same machine, same number of t
 
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -199,6 +200,8 @@ def _steps(
 
 def _evaluation_due(step: int, total: int, batches: Batches, config: LoopConfig) -> bool:
     every = config.evaluate_every or max(1, batches.steps_per_epoch // (config.accumulation * config.evaluations))
+    if config.most_evaluations is not None:
+        every = max(every, math.ceil(total / config.most_evaluations))
     return step % every == 0 or step == total
 
 

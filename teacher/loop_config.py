@@ -37,6 +37,9 @@ class LoopConfig:
     """Evaluations an epoch."""
     evaluate_every: int | None = None
     """Optimizer steps between evaluations instead; there is one at the end in any case."""
+    most_evaluations: int | None = None
+    """No more evaluations in all than about so many, at equal distances: epochs of few rows would be evaluated for
+    longer than they train. None: no limit."""
     patience: int | None = None
     """Stop after so many evaluations without a better metric; None trains to the end."""
     checkpoint_every: int = 200

@@ -1,5 +1,6 @@
 """What every kind of task gives; distillation code knows no task by name."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from common.blocks import blocks
 from common.heads import SEQUENCE
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.data import Example, TaskData, text_columns
@@ -233,6 +235,16 @@ class TextRows:
 
 def encode_texts(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> TextRows:
     """Each text, or pair of texts, as one row; longer ones are cut, the longer side of a pair first."""
+    parts = [_block(part, tokenizer, max_length) for part in blocks(examples)]
+    starts = itertools.accumulate((len(part.input_ids) for part in parts), initial=0)
+    return TextRows(
+        input_ids=[ids for part in parts for ids in part.input_ids],
+        token_types=[types for part in parts for types in part.token_types],
+        cut=tuple(start + row for start, part in zip(starts, parts, strict=False) for row in part.cut),
+    )
+
+
+def _block(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> TextRows:
     encoding = tokenizer(
         *text_columns(examples),
         truncation="longest_first",

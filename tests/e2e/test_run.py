@@ -123,6 +123,7 @@ def test_killed_in_every_stage_and_resumed_to_the_same_weights(
         assert before.keys() == after.keys()
         assert all(torch.equal(before[key], after[key]) for key in before), name
     assert np.array_equal(np.load(whole / "answers" / "evaluate.npy"), np.load(cut / "answers" / "evaluate.npy"))
+    assert not list(whole.rglob("weights.safetensors")), "weights of stages stay beside those of the model"
     for stage in ("general", "intermediate", "prediction"):
         assert (whole / stage / "history.jsonl").read_text() == (cut / stage / "history.jsonl").read_text()
 

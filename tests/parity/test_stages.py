@@ -157,6 +157,19 @@ def test_the_fitted_projection_is_the_least_squares_one(
     assert isinstance(fitted_projection(teacher, teacher, [batch], (1, 2, 3, 4)), nn.Identity)
 
 
+def test_a_projection_is_fitted_to_all_of_its_batches(tiny_bert: Callable[..., BertForSequenceClassification]) -> None:
+    teacher, student = tiny_bert(layers=2, seed=1), tiny_bert(layers=2, hidden=16, seed=2)
+    ids = torch.randint(5, 100, (12, 9), generator=torch.Generator().manual_seed(0))
+    whole = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+    parts = [{name: tensor[start : start + 5] for name, tensor in whole.items()} for start in (0, 5, 10)]
+    for shared in (True, False):
+        together = fitted_projection(student, teacher, [whole], (1, 2), shared=shared)
+        apart = fitted_projection(student, teacher, parts, (1, 2), shared=shared)
+        assert (len(list(together.parameters())) == 2) is shared
+        for one, other in zip(together.parameters(), apart.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_recipes_scale_and_their_twin_has_as_many_task_steps() -> None:
     stages = scaled(RECIPES["tiny"](), 0.5)
     whole = RECIPES["tiny"]()

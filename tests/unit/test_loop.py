@@ -52,6 +52,23 @@ def _config(**changes: object) -> LoopConfig:
     )
 
 
+def test_epochs_of_few_rows_are_not_all_evaluated(tmp_path: Path) -> None:
+    steps: dict[int | None, list[int]] = {}
+    for most in (None, 3, 100):
+        outcome = train(
+            Line(),
+            _batches(),
+            _config(most_evaluations=most),
+            tmp_path / str(most),
+            label="t",
+            evaluate=lambda: 0.0,
+        )
+        steps[most] = [row.step for row in outcome.history if "selection metric" in row.values]
+    # Four epochs of five steps.
+    assert steps[None] == steps[100] == [5, 10, 15, 20]
+    assert steps[3] == [7, 14, 20]
+
+
 class KilledError(Exception):
     pass
 

@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from toy import toy_task
+from transformers import BertConfig
 
 from common.errors import UserError
 from distill.augment import Augmented
 from distill.committee import CommitteeOptions
-from distill.config import RunConfig
+from distill.config import DistilOptions, RunConfig
+from distill.contest import check_recipes
 from distill.recipes import RECIPES, twin_recipe
 from distill.stages import Stage
-from distill.transfer import digests
+from distill.transfer import digests, read_inputs
 from distill.transfer_options import TransferOptions
 from distill.transfer_sets import read_examples, stored_set, write_set
 from distill.transfer_stages import on_sets
@@ -99,6 +102,39 @@ def test_files_that_a_run_reads_are_known_by_what_is_in_them(texts: Path, tmp_pa
     assert after["--teacher-outputs"] == before["--teacher-outputs"]
     assert after["--unlabeled"] != before["--unlabeled"]
     assert digests(RunConfig()) == {}
+
+
+def test_general_text_that_a_run_reads_is_there_and_known_by_what_is_in_it(texts: Path) -> None:
+    config = RunConfig(distilling=DistilOptions(text=str(texts)))
+    before = digests(config)
+    assert list(before) == ["--text"]
+    texts.write_text("two\n")
+    assert digests(config) != before
+    with pytest.raises(UserError, match="--text nowhere"):
+        read_inputs(RunConfig(distilling=DistilOptions(text="nowhere.txt")), toy_task().data)
+
+
+def test_texts_that_no_stage_reads_are_refused(texts: Path) -> None:
+    teacher = BertConfig(num_hidden_layers=4)
+
+    def check(student: str, kind: str = "classification", *, encoder: str = "minilm", **options: object) -> None:
+        transfer = TransferOptions(augment=options.pop("augment", 0), mix=options.pop("mix", None))  # type: ignore[arg-type]
+        distilling = DistilOptions(**options)  # type: ignore[arg-type]
+        check_recipes(
+            RunConfig(student=student, teacher=encoder, transfer=transfer, distilling=distilling), kind, teacher
+        )
+
+    for kept in ({"text": str(texts)}, {"text_length": 100}):
+        check("tiny", **kept)
+        check("tiny,distil", **kept)
+        with pytest.raises(UserError, match=r"^--text.*no stage of these students reads general text"):
+            check("distil", **kept)
+    # It is what a teacher from nothing is pretrained on.
+    check("distil", encoder="scratch", text=str(texts))
+    check("tiny", "regression", augment=3)
+    for mix in (None, "labeled=1,augmented=2"):
+        with pytest.raises(UserError, match=r"^--augment 3: no stage of these students draws from such texts"):
+            check("distil", "regression", augment=3, mix=mix)
 
 
 def test_models_that_a_run_reads_are_known_by_their_weights(tmp_path: Path) -> None:
