@@ -12,7 +12,7 @@ from common.families import max_length as longest
 from common.progress import say
 from teacher.data import Example, TaskData
 from teacher.prepare import Prepared, predict_logits, prepare
-from teacher.sources import load_for_task, resolve, same_pieces, tokenizer_in
+from teacher.sources import load_for_task, read_config, resolve, same_pieces, tokenizer_in
 from teacher.tasks import task_for
 
 
@@ -123,13 +123,19 @@ def other_answers(
     """
     task = task_for(data)
     loaded = load_for_task(source, task, seed=0)
-    elsewhere = task.per_position and not same_pieces(loaded.tokenizer, tokenizer)
+    limit = min(max_length, longest(loaded.model.config))
+    alike = limit == max_length and same_pieces(loaded.tokenizer, tokenizer)
+    elsewhere = task.per_position and not alike
     if elsewhere and not task.carries:
         raise UserError(
-            f"--more-teachers {source} has other pieces than --teacher, and {task.kind} are learned piece by piece: "
-            "give teachers with the same tokenizer"
+            f"--more-teachers {source} has other pieces than --teacher, or reads fewer of them, and {task.kind} are "
+            "learned piece by piece: give teachers with the same tokenizer and as many positions"
         )
-    limit = min(max_length, longest(loaded.model.config))
+    if data.long == "windows" and not alike:
+        raise UserError(
+            f"--more-teachers {source} cuts other windows of a text than --teacher, with other pieces or fewer "
+            "positions: give teachers with the same tokenizer and as many positions, or --long head+tail"
+        )
     encoded = task.encode(examples, loaded.tokenizer, limit)
     prepared = Prepared(task=task, tokenizer=loaded.tokenizer, splits={"asked": encoded}, max_length=limit)
     label = f"{source}: answers"
@@ -137,9 +143,12 @@ def other_answers(
     return task.carried(logits, encoded, task.encode(examples, tokenizer, max_length)) if elsewhere else logits
 
 
-def read_otherwise(sources: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether one of these teachers has other pieces than those of `tokenizer`."""
-    return not all(same_pieces(tokenizer_in(resolve(source)), tokenizer) for source in sources)
+def read_otherwise(sources: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> bool:
+    """Whether one of these teachers has other pieces than those of `tokenizer`, or reads fewer than `max_length`."""
+    places = [resolve(source) for source in sources]
+    return any(
+        longest(read_config(where)) < max_length or not same_pieces(tokenizer_in(where), tokenizer) for where in places
+    )
 
 
 def known_to_all(logits: np.ndarray) -> np.ndarray:

@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from distill.config import RunConfig
 from distill.contest import chosen_recipes, on_equal_steps, planned_students
 from distill.job import Job
 from distill.recipes import twin_recipe
 from distill.shapes import check_positions
 from distill.stages import filled, steps_of
+from distill.two_tokenizers import Reader
 from students.presets import StudentConfig
+from teacher.prepare import Prepared, prepare_split
 from teacher.ready import Teacher
 
 
@@ -20,6 +24,13 @@ def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig
     return planned_students(config, teacher.model.config)
 
 
+def lengths_by(reader: Reader | None, prepared: Prepared) -> np.ndarray | None:
+    """(n,) pieces of the training rows by the tokenizer that students have and their teacher has not, if they have."""
+    if reader is None:
+        return None
+    return prepare_split(prepared.task, reader.tokenizer, "train", prepared.max_length).lengths
+
+
 def plan(
     config: RunConfig,
     teacher: Teacher,
@@ -27,14 +38,16 @@ def plan(
     sizes: Mapping[str, int],
     run: Path,
     *,
-    two: bool = False,
+    lengths: np.ndarray | None = None,
 ) -> list[Job]:
     """Every student by every recipe, its twin without distillation, every seed.
 
-    `sizes`: set to its examples. `two`: students and teacher have tokenizers of their own.
+    `sizes`: set to its examples. `lengths`: of the training rows, in pieces of a tokenizer that the students have and
+    the teacher has not, by which their batches are filled; None: they have the teacher's.
     """
     jobs: list[Job] = []
-    kind, lengths = teacher.prepared.task.kind, teacher.prepared.splits["train"].lengths
+    two, kind = lengths is not None, teacher.prepared.task.kind
+    lengths = teacher.prepared.splits["train"].lengths if lengths is None else lengths
     for name, student in students.items():
         chosen = {
             recipe: tuple(filled(stage, lengths) for stage in stages)

@@ -20,14 +20,14 @@ from distill.config import RunConfig
 from distill.contest import check_recipes
 from distill.job import Shared
 from distill.pace import on_equal_time
-from distill.plan import plan, students_for
+from distill.plan import lengths_by, plan, students_for
 from distill.precompute import drop_insides, insides
 from distill.runs import drop_if_unused, open_run
 from distill.summary import closing_table
 from distill.teacher_outputs import TeacherOutputs
 from distill.transfer import TransferInputs, digests, read_inputs, set_sizes, transfer_sets
 from distill.transfer_sets import TransferSet
-from distill.two_tokenizers import expected_reader, reader_notes, students_reader
+from distill.two_tokenizers import Reader, expected_reader, reader_notes, students_reader
 from distill.workers import run_jobs
 from reports.build import build_reports, check_place
 from reports.record import Record
@@ -78,10 +78,10 @@ def main(config: RunConfig) -> None:
             raise
         notes += teacher_notes(config, teacher, inputs.outputs, precision)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
-        jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run, two=reader is not None)
+        lengths = lengths_by(reader, teacher.prepared)
+        jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run, lengths=lengths)
         notes += reader_notes(reader, teacher.prepared.tokenizer, carries=teacher.prepared.task.carries)
-        shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run)
-        shared = dataclasses.replace(shared, student_tokenizer=None if reader is None else reader.place)
+        shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run, reader)
         kept = insides(teacher, jobs, run, gigabytes=config.distilling.cache_gb, bf16=precision == "bf16")
         shared = dataclasses.replace(shared, insides=kept)
         if config.distilling.equal == "time":
@@ -114,8 +114,9 @@ def shared_by_all(
     inputs: TransferInputs,
     sets: Mapping[str, TransferSet],
     run: Path,
+    reader: Reader | None = None,
 ) -> Shared:
-    """What every student's training needs."""
+    """What every student's training needs; `reader` as of `students_reader`."""
     precision = resolve_precision(config.precision)
     return Shared(
         data=data,
@@ -123,10 +124,12 @@ def shared_by_all(
         teacher_origin=teacher.origin,
         teacher_logits=teacher_logits(teacher, config.committee.others, sets, run, precision, inputs.outputs),
         voices=config.committee.voices,
-        carried=teacher.prepared.task.carries and read_otherwise(config.committee.others, teacher.prepared.tokenizer),
+        carried=teacher.prepared.task.carries
+        and read_otherwise(config.committee.others, teacher.prepared.tokenizer, teacher.prepared.max_length),
         outputs_only=inputs.outputs is not None,
         sets={name: entry.folder for name, entry in sets.items()},
         pretrained=pretrained,
+        student_tokenizer=None if reader is None else reader.place,
         text=general_text(config),
         text_length=min(config.distilling.text_length, longest(teacher.model.config)),
         max_length=teacher.prepared.max_length,

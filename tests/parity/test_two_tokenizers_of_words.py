@@ -1,5 +1,6 @@
 """Tags by a teacher with another tokenizer: its answers on a word are learned at the word's first piece in both."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from toy import toy_task
 from toy_tokenizers import byte_level
 from transformers import (
     BertForTokenClassification,
@@ -28,6 +30,7 @@ from distill.config import DistilOptions, RunConfig
 from distill.contest import answers, check_recipes
 from distill.distiller import Distiller
 from distill.job import Job, Shared
+from distill.plan import lengths_by
 from distill.stages import Stage
 from distill.training import run_job
 from distill.two_tokenizers import Reader, students_reader
@@ -267,8 +270,8 @@ def test_a_further_teacher_of_other_pieces_speaks_of_words(
     first, student = (tiny_bert(model_class=BertForTokenClassification, labels=LABELS, seed=seed) for seed in (1, 2))
     second = _teacher(len(other))
     save(second, other, tmp_path / "second", card=CardText(title="t", description="d", task="t"))
-    assert read_otherwise([str(tmp_path / "second")], tiny_tokenizer)
-    assert not read_otherwise([str(tmp_path / "second")], other)
+    assert read_otherwise([str(tmp_path / "second")], tiny_tokenizer, 40)
+    assert not read_otherwise([str(tmp_path / "second")], other, 40)
     # The first teacher, and the student, read more of a sentence than the second.
     prepared, theirs = prepare(task_for(data), tiny_tokenizer, 40), prepare(task_for(data), other, 8)
     examples, settings = data.splits["train"], {"max_length": 8, "precision": "fp32"}
@@ -302,6 +305,44 @@ def test_a_further_teacher_of_other_pieces_speaks_of_words(
         for row, voice in enumerate(voices)
     ]
     torch.testing.assert_close(found.detach(), torch.stack(parts).sum() / len(pairs), rtol=1e-4, atol=1e-6)
+
+
+def test_a_further_teacher_with_fewer_positions_speaks_of_what_it_reads(
+    data: TaskData, other: PreTrainedTokenizerBase, tiny_bert: Make, tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+) -> None:
+    short = tiny_bert(model_class=BertForTokenClassification, labels=LABELS, max_position_embeddings=8)
+    save(short, tiny_tokenizer, tmp_path / "short", card=CardText(title="t", description="d", task="t"))
+    source = str(tmp_path / "short")
+    assert read_otherwise([source], tiny_tokenizer, 40)
+    assert not read_otherwise([source], tiny_tokenizer, 8)
+    own = prepare(task_for(data), tiny_tokenizer, 40).splits["train"]
+    settings = {"tokenizer": tiny_tokenizer, "max_length": 40, "precision": "fp32"}
+    found = other_answers(source, data, data.splits["train"], **settings)
+    assert found.shape[:2] == (len(own), own.lengths.max())
+    known = ~np.isnan(found).any(axis=-1)
+    assert known.any(axis=1).all()
+    assert not known[:, 7:].any()
+    windows = dataclasses.replace(toy_task().data, long="windows")
+    names = {"id2label": dict(enumerate("abc")), "label2id": {"a": 0, "b": 1, "c": 2}}
+    save(
+        tiny_bert(max_position_embeddings=8, **names),
+        tiny_tokenizer,
+        tmp_path / "s",
+        card=CardText(title="t", description="d", task="t"),
+    )
+    with pytest.raises(UserError, match="cuts other windows of a text than --teacher"):
+        other_answers(str(tmp_path / "s"), windows, windows.splits["train"], **settings)
+
+
+def test_batches_are_filled_by_the_pieces_of_the_students(
+    data: TaskData, other: PreTrainedTokenizerBase, tiny_tokenizer: BertTokenizerFast
+) -> None:
+    prepared = prepare(task_for(data), tiny_tokenizer, 40)
+    assert lengths_by(None, prepared) is None
+    found = lengths_by(Reader(place="x", tokenizer=other), prepared)
+    assert found is not None
+    assert found.tolist() == prepare(task_for(data), other, 40).splits["train"].lengths.tolist()
+    assert found.tolist() != prepared.splits["train"].lengths.tolist()
 
 
 def test_tags_can_be_had_and_answers_to_questions_cannot() -> None:
