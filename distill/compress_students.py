@@ -1,10 +1,12 @@
 """The students of a run, each through its chain: one command gives a model to ship."""
 
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 from common.errors import UserError
 from common.progress import say
+from common.words import first_line
 from distill.compress_chain import Artifact
 from distill.compress_steps import work_for
 from distill.config import RunConfig
@@ -21,7 +23,8 @@ def compressed_students(
     """The chain of every student (its first seed), and a sentence for each that could not be made.
 
     Finished steps are kept under `run`/shipped. A teacher that is only its outputs is no first row: the student itself
-    is then. Students that are trained already must not be lost to a target that cannot be reached.
+    is then. Students that are trained already must not be lost to a target that cannot be reached, nor to a fault of
+    ours, whose traceback is shown.
     """
     chains, failures = [], []
     for job in jobs if config.compress.anything else ():
@@ -30,8 +33,12 @@ def compressed_students(
         try:
             chains.append(_compressed(config, run, teacher, job, outputs_only=outputs_only))
         except UserError as error:
-            say(f"{job.row} was not compressed: {error}")
             failures.append(f"{job.row} was not compressed: {error}")
+            say(failures[-1])
+        except Exception as error:  # whatever it is, the record of what was trained is written after this
+            traceback.print_exc()
+            failures.append(f"{job.row} was not compressed, by a fault of this program: {first_line(error)}")
+            say(failures[-1])
     return tuple(chains), tuple(failures)
 
 

@@ -32,8 +32,9 @@ def flops(model: PreTrainedModel, *, batch: int = 1, length: int = 128) -> int:
             f"FLOPs at length {length} asked of a model with {positions} positions: choose a shorter length"
         )
     attention = model.config._attn_implementation
-    # No inference mode here: it keeps linear layers whole, and the counter then misses them.
-    with evaluation_mode([model]), torch.no_grad(), FlopCounterMode(display=False) as counter:
+    # No inference mode here: it keeps linear layers whole, and the counter then misses them. Gradients are on, since
+    # without them the counter fails where a module is given a weight, as those of DeBERTa v1 are.
+    with evaluation_mode([model]), torch.enable_grad(), FlopCounterMode(display=False) as counter:
         try:
             model.set_attn_implementation("eager")
             model(**random_batch(model, batch=batch, length=length))

@@ -98,7 +98,8 @@ class ShortEmbeddings(nn.Module):
 def _embeddings(model: PreTrainedModel) -> Any:
     embeddings = getattr(model.base_model, "embeddings", None)
     parts = ("word_embeddings", "position_embeddings", "LayerNorm")
-    if not all(hasattr(embeddings, name) for name in parts):
+    # DeBERTa has the name without a table.
+    if any(getattr(embeddings, name, None) is None for name in parts):
         raise UserError(
             f"{type(model).__name__} cannot be exported: an encoder with a table of positions was expected (BERT, "
             "DistilBERT, ALBERT, RoBERTa, XLM-R, ELECTRA)"
