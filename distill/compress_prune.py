@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -16,6 +15,7 @@ from common.progress import say
 from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
 from distill.measure import measure_latency
+from distill.placed_answers import Answers, Placed, placed
 from distill.recovery import SAMPLE, Training, recover, recovery_stage
 from students.anatomy import check_prunable
 from students.importance import at_random
@@ -45,8 +45,8 @@ class Pruning:
     options: CompressOptions
     training: Training
     max_length: int
-    teacher_logits: Callable[[], np.ndarray]
-    """(n, outputs) on the training split; asked for where there is recovery."""
+    answers: Callable[[], Answers]
+    """The teacher's to the training split; asked for where there is recovery."""
 
     def __call__(self, artifact: Artifact, folder: Path) -> Artifact:
         """The pruned model in `folder`."""
@@ -59,16 +59,19 @@ class Pruning:
         whole = cost(shape_of(loaded.model))
         current = loaded.model
         layers = tuple(range(1, len(shape_of(current).heads) + 1))
+        answers = placed(self.task, self.answers(), prepared.splits["train"]) if self.options.recovery else None
+        notes = () if answers is None else answers.notes
+        for note in notes:
+            say(f"  {note}")
         for number, epochs in enumerate(self.options.recovery_lengths(), start=1):
             share = (self.options.prune or 0.0) * number / self.options.prune_steps
-            current, layers = self._step(
-                current, loaded.model, prepared, layers, cost, (1 - share) * whole, epochs, folder / f"prune-{number}"
-            )
+            most, own = (1 - share) * whole, folder / f"prune-{number}"
+            current, layers = self._step(current, loaded.model, prepared, layers, cost, most, answers, epochs, own)
         shape = shape_of(current)
         say(f"pruned to {in_words(shape)}: {1 - cost(shape) / whole:.1%} of the {self.options.prune_target} are gone")
         words = f"{in_words(shape_of(loaded.model))} became {in_words(shape)}"
         self._save(current, loaded, folder / "model", words)
-        return Artifact(folder=folder / "model", notes=(words,))
+        return Artifact(folder=folder / "model", notes=(words, *notes))
 
     def _step(
         self,
@@ -78,6 +81,7 @@ class Pruning:
         layers: tuple[int, ...],
         cost: Cost,
         most: float,
+        answers: Placed | None,
         epochs: float,
         folder: Path,
     ) -> tuple[PreTrainedModel, tuple[int, ...]]:
@@ -91,8 +95,8 @@ class Pruning:
             stored = _Stored(folder, self.task)
         assert stored.cut is not None
         smaller, layers = stored.cut
-        if self.options.recovery:
-            smaller = self._recovered(smaller, before, prepared, layers, epochs, folder)
+        if answers is not None:
+            smaller = self._recovered(smaller, before, prepared, layers, answers, epochs, folder)
         stored.keep("recovered", smaller, prepared, layers)
         return smaller, layers
 
@@ -102,6 +106,7 @@ class Pruning:
         before: PreTrainedModel,
         prepared: Prepared,
         layers: tuple[int, ...],
+        answers: Placed,
         epochs: float,
         folder: Path,
     ) -> PreTrainedModel:
@@ -112,7 +117,7 @@ class Pruning:
             smaller,
             before,
             prepared,
-            self.teacher_logits(),
+            answers,
             recovery_stage(layers, epochs=epochs, learning_rate=self.training.learning_rate),
             self.training,
             folder / "training",

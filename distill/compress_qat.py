@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from common.artifact import CardText, save
 from common.errors import UserError
 from common.families import max_length as longest
 from common.progress import say
 from distill.compress_chain import Artifact
 from distill.compress_ship import Exporting, Quantising, notes_of
+from distill.placed_answers import Answers, placed
 from distill.recovery import Training, recover, recovery_stage
 from distill.stages import Stage
 from students.fake_quantise import int8_simulated
@@ -36,8 +35,8 @@ class Retraining:
     exporting: Exporting
     training: Training
     """In bf16 the rounding that is to be learned would be lost among bf16's own: it is always in fp32."""
-    teacher_logits: Callable[[], np.ndarray]
-    """(n, outputs) on the training split."""
+    answers: Callable[[], Answers]
+    """The teacher's to the training split."""
     epochs: float
 
     def __call__(self, artifact: Artifact, folder: Path) -> Artifact:
@@ -61,7 +60,7 @@ class Retraining:
             if not better or before - trained > budget:
                 found = self.quantising.quantised(source, out, max_drop=budget, before=before)
             words = f"trained in simulated int8 ({self.epochs:g} epochs): lost {before - plain:.4f} without"
-            notes = (f"{words}, {before - trained:.4f} with it",) if better else ()
+            notes = (f"{words}, {before - trained:.4f} with it", *exported.notes) if better else ()
         notes = (*notes, *notes_of(found, budget))
         for note in notes:
             say(f"  {note}")
@@ -75,11 +74,14 @@ class Retraining:
         loaded = load_for_task(str(artifact.source), task, seed=0)
         model, before = loaded.model, copy.deepcopy(loaded.model)
         prepared = prepare(task, loaded.tokenizer, min(self.exporting.max_length, longest(model.config)))
+        answers = placed(task, self.answers(), prepared.splits["train"])
+        for note in answers.notes:
+            say(f"  {note}")
         recover(
             model,
             before,
             prepared,
-            self.teacher_logits(),
+            answers,
             qat_stage(model.config.num_hidden_layers, epochs=self.epochs, learning_rate=self.training.learning_rate),
             dataclasses.replace(self.training, precision="fp32"),
             folder / "training",
@@ -90,7 +92,8 @@ class Retraining:
         card = CardText(title=f"{name}: trained for int8", description="Its weights lie on int8's grids.", task=name)
         save(model, loaded.tokenizer, folder / "trained", card=card, replace=True)
         Checkpoints.clear(folder / "training")
-        return self.exporting(Artifact(folder=folder / "trained"), folder / "trained-onnx")
+        exported = self.exporting(Artifact(folder=folder / "trained"), folder / "trained-onnx")
+        return dataclasses.replace(exported, notes=answers.notes)
 
 
 def qat_stage(layers: int, *, epochs: float, learning_rate: float) -> Stage:

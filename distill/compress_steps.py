@@ -13,6 +13,7 @@ from distill.compress_chain import Step
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.compress_trim import Trimming
+from distill.placed_answers import Answers
 from distill.recovery import Training
 from distill.transfer_sets import key_of, stored_logits, weights_digest
 from teacher.prepare import predict_logits, prepare
@@ -27,8 +28,8 @@ class Work:
     task: Task
     max_length: int
     training: Training
-    teacher_logits: Callable[[], np.ndarray]
-    """(n, outputs) of the teacher on the training split."""
+    answers: Callable[[], Answers]
+    """The teacher's to the training split."""
     scored: bool = True
     """int8 is looked at on the selection split, and parts that lose too much stay in fp32."""
 
@@ -46,7 +47,7 @@ def work_for(
 ) -> Work:
     """The work of a chain with this teacher, whose answers are kept under `folder` and computed when asked for."""
 
-    def answers() -> np.ndarray:
+    def answers() -> Answers:
         loaded = load_for_task(str(teacher), task, seed=0)
         limit = min(max_length, longest(loaded.model.config))
         prepared = prepare(task, loaded.tokenizer, limit)
@@ -58,12 +59,12 @@ def work_for(
                 loaded.model, prepared, "train", precision=precision, label="teacher: answers to the training texts"
             ),
         )
-        return np.load(path)
+        return Answers(logits=np.load(path), encoded=prepared.splits["train"])
 
     training = Training(
         learning_rate=options.recovery_rate, precision=precision, checkpoint_every=checkpoint_every, seed=seed
     )
-    return Work(task=task, max_length=max_length, training=training, teacher_logits=answers)
+    return Work(task=task, max_length=max_length, training=training, answers=answers)
 
 
 def _pruning(options: CompressOptions, work: Work) -> Step | None:
@@ -77,7 +78,7 @@ def _pruning(options: CompressOptions, work: Work) -> Step | None:
             options=options,
             training=work.training,
             max_length=work.max_length,
-            teacher_logits=work.teacher_logits,
+            answers=work.answers,
         ),
     )
 
@@ -112,7 +113,7 @@ def _quantising(options: CompressOptions, work: Work) -> Step | None:
         quantising=quantising,
         exporting=Exporting(task=work.task, max_length=work.max_length),
         training=dataclasses.replace(work.training, learning_rate=options.qat_rate),
-        teacher_logits=work.teacher_logits,
+        answers=work.answers,
         epochs=options.qat_epochs,
     )
     return Step(name="int8", title="int8", apply=retraining)

@@ -1,16 +1,16 @@
 """Recovery: a model that was cut learns from the model that it was cut from, and from the teacher's answers."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
 from transformers import PreTrainedModel
 
 from distill.distiller import Distiller, without_dropout
+from distill.placed_answers import Placed
 from distill.projections import fitted_projection
 from distill.recipes import TOKENS
 from distill.stages import Stage, filled
@@ -56,7 +56,7 @@ def recover(
     model: PreTrainedModel,
     before: PreTrainedModel,
     prepared: Prepared,
-    teacher_logits: np.ndarray,
+    answers: Placed,
     stage: Stage,
     training: Training,
     folder: Path,
@@ -70,7 +70,7 @@ def recover(
         model: what was cut.
         before: what it was cut from, of the same vocabulary.
         prepared: the task, in that vocabulary.
-        teacher_logits: (n, outputs) on the training split, the teacher's.
+        answers: the teacher's to the training split; the soft loss is left out where there are none.
         stage: as `recovery_stage` gives it.
         training: rate, precision, seed.
         folder: of this recovery.
@@ -78,6 +78,8 @@ def recover(
         within: from the model to a block that it is trained in, as in students.fake_quantise.
     """
     encoded = prepared.splits["train"]
+    if answers.logits is None:
+        stage = dataclasses.replace(stage, losses={name: w for name, w in stage.losses.items() if name != "soft"})
     stage = filled(stage, encoded.lengths)
     batches = prepared.batches("train", stage.batch_size, training.seed, tokens=stage.tokens)
     layers = tuple(int(layer) for layer in stage.layers.split(","))
@@ -87,8 +89,9 @@ def recover(
         stage,
         prepared.task,
         projection=fitted_projection(model, before, prepared.sample(SAMPLE), layers),
-        teacher_logits=torch.from_numpy(teacher_logits),
+        teacher_logits=answers.logits,
         lengths=encoded.lengths,
+        carried=answers.carried,
     )
     with (
         only_rows(model, prepared.occurring("train", "select")),

@@ -18,6 +18,7 @@ from distill.compress_chain import Artifact, run_chain
 from distill.compress_options import CompressOptions
 from distill.compress_prune import check_share
 from distill.compress_steps import Work, steps_for
+from distill.placed_answers import Answers
 from distill.recovery import Training
 from distill.study_costs import costs_of, random_weights, without_start
 from distill.study_space import Space, Value, samples
@@ -95,7 +96,9 @@ def chain_work(bench: "Bench", seed: int, *, scored: bool = True) -> Work:
             checkpoint_every=shared.checkpoint_every,
             seed=seed,
         ),
-        teacher_logits=lambda: np.load(shared.teacher_logits["labeled"]),
+        answers=lambda: Answers(
+            logits=np.load(shared.teacher_logits["labeled"]), encoded=bench.teacher.prepared.splits["train"]
+        ),
         scored=scored,
     )
 

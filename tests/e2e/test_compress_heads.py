@@ -28,6 +28,7 @@ from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.compress_ship import Exporting, Quantising
 from distill.compress_trim import Trimming
+from distill.placed_answers import Answers
 from distill.recovery import Training
 from students.pruned_shape import shape_of
 from teacher.cutting import words_of
@@ -212,7 +213,7 @@ def test_a_pruned_model_of_each_kind_learns_again_and_answers_as_it_was_measured
         options=CompressOptions(prune=0.4, prune_steps=2, prune_parts="heads,ffn,hidden"),
         training=Training(learning_rate=1e-3, precision="fp32", checkpoint_every=50, seed=0),
         max_length=LENGTH,
-        teacher_logits=lambda: predict_logits(model, prepared, "train"),
+        answers=lambda: Answers(logits=predict_logits(model, prepared, "train")),
     )
     pruned = pruning(Artifact(folder=tmp_path / "m"), tmp_path / "1")
     exported = Exporting(task=task, max_length=LENGTH)(pruned, tmp_path / "2")

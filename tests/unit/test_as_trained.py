@@ -20,6 +20,7 @@ from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.config import RunConfig
+from distill.placed_answers import Answers
 from distill.predict import PredictConfig, Running, predict
 from distill.predict_long import WAYS, single_texts
 from distill.predict_texts import Reading
@@ -121,7 +122,7 @@ def test_a_pruned_model_is_read_as_it_was(trained: Path, tmp_path: Path) -> None
     options = CompressOptions(prune=0.3, prune_steps=1, recovery=False)
     training = Training(learning_rate=1e-3, precision="fp32", checkpoint_every=50, seed=0)
     pruning = Pruning(
-        task=task, options=options, training=training, max_length=12, teacher_logits=lambda: np.zeros((3, 3))
+        task=task, options=options, training=training, max_length=12, answers=lambda: Answers(logits=np.zeros((3, 3)))
     )
     made = pruning(Artifact(folder=trained), tmp_path / "pruned")
     model = TorchModel(made.folder, threads=1, precision="fp32")

@@ -121,7 +121,7 @@ def work_of(task: Task) -> Work:
     def none() -> None:
         raise AssertionError("nobody asked for the teacher")
 
-    return Work(task=task, max_length=32, training=training, teacher_logits=none)  # type: ignore[arg-type]
+    return Work(task=task, max_length=32, training=training, answers=none)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("target", ["parameters", "flops", "latency"])
@@ -143,9 +143,7 @@ def test_every_target_is_reached_by_a_smaller_model(
     )
     options = CompressOptions(prune=0.4, prune_target=target, prune_steps=2, recovery=False)
     work = work_of(task)
-    pruning = Pruning(
-        task=task, options=options, training=work.training, max_length=32, teacher_logits=work.teacher_logits
-    )
+    pruning = Pruning(task=task, options=options, training=work.training, max_length=32, answers=work.answers)
     artifact = pruning(Artifact(folder=tmp_path / "m"), tmp_path / "out")
     before, after = shape_of(load(tmp_path / "m")[0]), shape_of(load(artifact.folder)[0])
     cost = {
@@ -167,9 +165,7 @@ def test_an_interrupted_pruning_goes_on_with_what_it_has(
     save(tiny_bert(**LABELS), tiny_tokenizer, tmp_path / "m", card=CardText(title="m", description="", task="t"))
     options = CompressOptions(prune=0.4, prune_steps=2, recovery=False)
     work = work_of(task)
-    pruning = Pruning(
-        task=task, options=options, training=work.training, max_length=32, teacher_logits=work.teacher_logits
-    )
+    pruning = Pruning(task=task, options=options, training=work.training, max_length=32, answers=work.answers)
     whole = pruning(Artifact(folder=tmp_path / "m"), tmp_path / "whole")
     real = Pruning._cut
     calls: list[int] = []

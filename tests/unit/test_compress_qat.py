@@ -15,6 +15,7 @@ from distill.compress_options import CompressOptions
 from distill.compress_qat import Retraining
 from distill.compress_ship import Exporting, Quantising
 from distill.compress_steps import Work, reference_steps, steps_for
+from distill.placed_answers import Answers
 from distill.recovery import Training
 from students.int8_grid import quantise_columns
 from students.onnx_folder import OnnxInfo
@@ -82,7 +83,11 @@ def test_it_is_trained_where_int8_loses_too_much_and_kept_where_that_helps(
     quantising = scripted(plain, trained, monkeypatch)
     exporting = Exporting(task=quantising.task, max_length=16)
     step = Retraining(
-        quantising=quantising, exporting=exporting, training=TRAINING, teacher_logits=lambda: np.zeros(0), epochs=2.0
+        quantising=quantising,
+        exporting=exporting,
+        training=TRAINING,
+        answers=lambda: Answers(logits=np.zeros(0)),
+        epochs=2.0,
     )
     artifact = step(Artifact(folder=Path("plain"), source=Path("torch")), tmp_path)
     assert quantising.log == calls
@@ -92,7 +97,7 @@ def test_it_is_trained_where_int8_loses_too_much_and_kept_where_that_helps(
 
 
 def test_options_make_the_step_and_the_reference_is_not_trained() -> None:
-    work = Work(task=toy_task(), max_length=16, training=TRAINING, teacher_logits=lambda: np.zeros(0))
+    work = Work(task=toy_task(), max_length=16, training=TRAINING, answers=lambda: Answers(logits=np.zeros(0)))
     step = steps_for(OPTIONS, work)[-1].apply
     assert isinstance(step, Retraining)
     assert (step.epochs, step.training.learning_rate) == (2.0, 2e-5)
@@ -119,7 +124,7 @@ def test_what_an_export_was_made_of_is_remembered(tmp_path: Path) -> None:
         quantising=Quantising(task=toy_task(), options=OPTIONS),
         exporting=Exporting(task=toy_task(), max_length=16),
         training=TRAINING,
-        teacher_logits=lambda: np.zeros(0),
+        answers=lambda: Answers(logits=np.zeros(0)),
         epochs=1.0,
     )
     with pytest.raises(UserError, match="export it again"):
@@ -140,7 +145,7 @@ def test_the_integers_that_were_trained_with_are_shipped(
         quantising=Quantising(task=task, options=OPTIONS),
         exporting=Exporting(task=task, max_length=16),
         training=TRAINING,
-        teacher_logits=lambda: np.eye(3, dtype=np.float32)[np.arange(9) % 3],
+        answers=lambda: Answers(logits=np.eye(3, dtype=np.float32)[np.arange(9) % 3]),
         epochs=2.0,
     )
     scores = iter([(0.9, 0.5), (0.9, 0.9)])

@@ -24,6 +24,7 @@ from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.flops import flops, random_batch
 from distill.measure import count_parameters
+from distill.placed_answers import Answers
 from distill.recovery import Training
 from students.anatomy import anatomy
 from students.export import export_onnx
@@ -304,7 +305,7 @@ def test_a_step_of_a_chain_prunes_and_recovers_from_folder_to_folder(kind: str, 
         options=CompressOptions(prune=0.4, prune_steps=1, prune_parts="heads,ffn,hidden"),
         training=Training(learning_rate=1e-3, precision="fp32", checkpoint_every=50, seed=0),
         max_length=16,
-        teacher_logits=lambda: np.eye(3, dtype=np.float32)[np.arange(9) % 3],
+        answers=lambda: Answers(logits=np.eye(3, dtype=np.float32)[np.arange(9) % 3]),
     )
     artifact = pruning(Artifact(folder=tmp_path / "m"), tmp_path / "out")
     smaller = load(artifact.folder)[0]
