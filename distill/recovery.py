@@ -91,6 +91,8 @@ def recover(
         projection=fitted_projection(model, before, prepared.sample(SAMPLE), layers),
         teacher_logits=answers.logits,
         lengths=encoded.lengths,
+        entries=prepared.task.weights(encoded),
+        pairs=encoded.pairs,
         carried=answers.carried,
     )
     with (
