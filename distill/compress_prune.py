@@ -23,8 +23,8 @@ from students.prune import pruned
 from students.pruned_shape import EncoderShape, in_words, model_in_shape, shape_of
 from students.ranking import Kept, check_reachable, ranked
 from teacher.checkpoint import Checkpoints
-from teacher.prepare import Prepared, model_inputs, output_logits, prepare, say_reading
-from teacher.sources import Loaded, load_for_task
+from teacher.prepare import Prepared, model_inputs, output_logits, prepare, tune
+from teacher.sources import load_for_task
 from teacher.tasks.base import Task
 
 Cost = Callable[[EncoderShape], float]
@@ -70,7 +70,7 @@ class Pruning:
         shape = shape_of(current)
         say(f"pruned to {in_words(shape)}: {1 - cost(shape) / whole:.1%} of the {self.options.prune_target} are gone")
         words = f"{in_words(shape_of(loaded.model))} became {in_words(shape)}"
-        self._save(current, loaded, folder / "model", words)
+        self._save(current, prepared, folder / "model", words)
         return Artifact(folder=folder / "model", notes=(words, *notes))
 
     def _step(
@@ -147,13 +147,12 @@ class Pruning:
             seed=self.training.seed,
         )
 
-    def _save(self, model: PreTrainedModel, loaded: Loaded, folder: Path, words: str) -> None:
+    def _save(self, model: PreTrainedModel, prepared: Prepared, folder: Path, words: str) -> None:
         name = self.task.data.name
         description = f"Pruned ({self.options.importance}): {words}."
         card = CardText(title=f"{name}: pruned", description=description, task=name)
-        say_reading(model, self.task)
-        length = min(self.max_length, longest(loaded.model.config))
-        save(model, loaded.tokenizer, folder, card=card, max_length=length, replace=True)
+        tune(model, prepared)
+        save(model, prepared.tokenizer, folder, card=card, max_length=prepared.max_length, replace=True)
 
 
 class _Stored:

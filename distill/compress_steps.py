@@ -51,12 +51,19 @@ def work_for(
         loaded = load_for_task(str(teacher), task, seed=0)
         limit = min(max_length, longest(loaded.model.config))
         prepared = prepare(task, loaded.tokenizer, limit)
+        # Logits with a threshold added may lie there from before.
+        as_they_come = ("as they come",) if task.settings else ()
         path = stored_logits(
             folder / "teacher",
             len(prepared.splits["train"]),
-            key=key_of(weights_digest(str(teacher)), task.data.fingerprint, limit, precision),
+            key=key_of(weights_digest(str(teacher)), task.data.fingerprint, limit, precision, *as_they_come),
             compute=lambda: predict_logits(
-                loaded.model, prepared, "train", precision=precision, label="teacher: answers to the training texts"
+                loaded.model,
+                prepared,
+                "train",
+                precision=precision,
+                label="teacher: answers to the training texts",
+                tuned=False,
             ),
         )
         return Answers(logits=np.load(path), encoded=prepared.splits["train"])

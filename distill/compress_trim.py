@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
+import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from common.artifact import CardText, save
 from common.families import max_length as longest
@@ -12,7 +13,7 @@ from distill.compress_chain import Artifact
 from distill.compress_options import CompressOptions
 from distill.text import documents_for
 from students.vocabulary import pieces_per_word, trim_vocabulary
-from teacher.prepare import say_reading
+from teacher.prepare import Prepared, prepare_split, say_reading, tune
 from teacher.sources import load_for_task
 from teacher.tasks.base import Task
 
@@ -48,17 +49,29 @@ class Trimming:
         )
         for note in notes:
             say(f"  {note}")
-        say_reading(trimmed.model, self.task)
+        length = min(self.max_length, longest(loaded.model.config))
+        self._read(trimmed.model, loaded.tokenizer, trimmed.tokenizer, length)
         name = self.task.data.name
         save(
             trimmed.model,
             trimmed.tokenizer,
             folder / "model",
             replace=True,
-            max_length=min(self.max_length, longest(loaded.model.config)),
+            max_length=length,
             card=CardText(title=f"{name}: trimmed vocabulary", description=f"{notes[0]}.", task=name),
         )
         return Artifact(folder=folder / "model", notes=notes)
+
+    def _read(
+        self, model: PreTrainedModel, before: PreTrainedTokenizerBase, after: PreTrainedTokenizerBase, length: int
+    ) -> None:
+        """Let the configuration say how outputs are read: as before, unless the selection split is cut finer."""
+        say_reading(model, self.task)
+        if not self.task.settings:
+            return
+        own, theirs = (prepare_split(self.task, tokenizer, "select", length) for tokenizer in (after, before))
+        if not np.array_equal(own.lengths, theirs.lengths):
+            tune(model, Prepared(task=self.task, tokenizer=after, splits={"select": own}, max_length=length))
 
     def _general(self) -> list[str]:
         """Documents that say which pieces are frequent; none where the vocabulary does."""

@@ -106,3 +106,38 @@ def test_parts_of_a_batch_weigh_as_much_as_their_words(
     words = prepared.task.weights(prepared.splits["train"])
     assert words is not None and len(set(words)) > 1
     assert made[0].shares(np.arange(3), np.arange(8))["soft"] == pytest.approx(words[:3].sum() / words.sum())
+
+
+def test_answers_are_learned_as_they_come_and_the_threshold_is_found_anew(
+    tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    model, prepared = saved("questions", tiny_bert, tiny_tokenizer, tmp_path / "m")
+    task = prepared.task
+    raw = predict_logits(model, prepared, "train", tuned=False)
+    assert np.abs(predict_logits(model, prepared, "train") - raw).max() > 0.1, "a threshold that shows"
+    options = CompressOptions(prune=0.5, prune_steps=1, recovery=False)
+    work = work_of(prepared, tmp_path, options)
+    np.testing.assert_allclose(work.answers().logits, raw, atol=1e-5)
+    (made,) = run_chain(Artifact(folder=tmp_path / "m"), steps_for(options, work), tmp_path / "run")
+    pruned = load(made.artifact.folder)[0]
+    logits = predict_logits(pruned, prepared, "select", tuned=False)
+    found = task.tune(logits, prepared.splits["select"])["no_answer_threshold"]
+    assert pruned.config.no_answer_threshold == pytest.approx(found, abs=1e-4)
+    assert pruned.config.no_answer_threshold != pytest.approx(model.config.no_answer_threshold, abs=1e-4)
+
+
+def test_a_vocabulary_that_cuts_finer_has_a_threshold_of_its_own(
+    tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    model, prepared = saved("questions", tiny_bert, tiny_tokenizer, tmp_path / "m")
+    task = prepared.task
+    for least in (1, 1000):
+        options = CompressOptions(trim_vocabulary=True, keep_frequent=0, trim_least=least)
+        steps = steps_for(options, work_of(prepared, tmp_path, options))
+        (made,) = run_chain(Artifact(folder=tmp_path / "m"), steps, tmp_path / str(least))
+        trimmed, tokenizer = load(made.artifact.folder)
+        finer = prepare(task, tokenizer, LENGTH)
+        found = task.tune(predict_logits(trimmed, finer, "select", tuned=False), finer.splits["select"])
+        assert trimmed.config.no_answer_threshold == pytest.approx(found["no_answer_threshold"], abs=1e-4)
+        kept = trimmed.config.no_answer_threshold == model.config.no_answer_threshold
+        assert kept == (least == 1)
