@@ -160,34 +160,37 @@ def _product(graph: Graph, node: NodeProto, how: Int8) -> None:
     """A matrix product with its bias."""
     transposed = bool(attributes(node).get("transB", 0))
     weight, scale, _ = _weight(graph, node.input[1], how.weight_bits, transposed=transposed)
-    bias = list(node.input[2:]) or _take_bias(graph, node)
+    bias, output = (list(node.input[2:]), node.output[0]) if len(node.input) > 2 else _take_bias(graph, node)
     added = ["", *bias] if bias else []
     if how.ranges is None:
         # It quantises its input by itself, which saves a pass through memory.
-        new = helper.make_node(
-            "DynamicQuantizeMatMul", [node.input[0], weight, scale, *added], list(node.output), domain=CONTRIB
-        )
+        inputs = [node.input[0], weight, scale, *added]
+        new = helper.make_node("DynamicQuantizeMatMul", inputs, [output], domain=CONTRIB)
     else:
         values, step, zero = _activation(graph, node.input[0], how.ranges)
         inputs = [values, weight, step, scale, zero, *added]
-        new = helper.make_node("MatMulIntegerToFloat", inputs, list(node.output), domain=CONTRIB)
+        new = helper.make_node("MatMulIntegerToFloat", inputs, [output], domain=CONTRIB)
     graph.replace(node, [new])
 
 
-def _take_bias(graph: Graph, node: NodeProto) -> list[str]:
-    """The bias that is added to a product next, which the product then adds itself; none where there is none."""
+def _take_bias(graph: Graph, node: NodeProto) -> tuple[list[str], str]:
+    """The bias that is added to a product next, which the product then adds itself, none where there is none; and the
+    name of what the product then gives.
+    """
     reader = graph.reader(node.output[0], "Add", "Sum", "BiasGelu")
     biases = [name for name in reader.input if graph.is_weight(name)] if reader is not None else []
     if reader is None or len(biases) != 1 or graph.array(biases[0]).ndim != 1:
-        return []
+        return [], node.output[0]
     left = [name for name in reader.input if name != biases[0]]
     if reader.op_type == "BiasGelu":
         graph.replace(reader, [helper.make_node("Gelu", left, list(reader.output), domain=CONTRIB)])
     elif len(left) == 1:
-        graph.redirect(reader.output[0], left[0])
+        # The sum keeps its name: static ranges are known by it.
+        graph.replace(reader, [])
+        return biases, reader.output[0]
     else:
         graph.replace(reader, [helper.make_node("Sum", left, list(reader.output))])
-    return biases
+    return biases, node.output[0]
 
 
 def _activation(graph: Graph, name: str, ranges: Ranges | None) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from families import tiny_classifier
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertTokenizerFast, PreTrainedModel
@@ -59,6 +60,17 @@ def test_an_int8_folder_answers_nearly_the_same(
     assert [result.info.fused[name] for name in ("QAttention", "MultiHeadAttention")] == [1, 1]
     assert result.model_bytes == (tmp_path / "q" / "model.onnx").stat().st_size
     assert (result.model_bytes < (folder / "model.onnx").stat().st_size / 2) == (bits != 32)
+
+
+@pytest.mark.parametrize("kind", ["albert", "electra"])
+def test_ranges_found_beforehand_hold_where_a_narrow_table_is_widened(
+    kind: str, tiny_tokenizer: BertTokenizerFast, tmp_path: Path
+) -> None:
+    """The map from the table's width has a sum with nothing but a bias, whose name the ranges go by."""
+    export_onnx(tiny_classifier(kind, 1000), tiny_tokenizer, tmp_path / "fp32", max_length=32)
+    for method in ("static", "dynamic"):
+        quantise(tmp_path / "fp32", tmp_path / method, method=method, calibration=batches())
+        assert 0 < error(tmp_path / "fp32", tmp_path / method) < 0.2
 
 
 def test_every_part_is_found_and_the_last_map_stays(folder: Path) -> None:
