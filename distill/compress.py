@@ -15,6 +15,7 @@ from common.provenance import plain, provenance
 from distill.as_trained import as_trained
 from distill.cards import task_card
 from distill.compress_chain import Artifact
+from distill.compress_checks import check_model, check_packages
 from distill.compress_config import CompressConfig
 from distill.compress_measure import Measured
 from distill.compress_steps import Work, work_for
@@ -50,10 +51,12 @@ def main(config: CompressConfig) -> None:
     started = time.monotonic()
     precision = resolve_precision(config.precision)
     check_place(config.reports)
+    check_packages(config.compress)
     data = as_trained(config.data.load(), config.model)
     task = task_for(data)
     model = checked_model(config.model, task, "--model")
     teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
+    check_model(load_for_task(str(model), task, seed=0).model, config.compress)
     key = _key(config, data, (model, teacher), precision)
     out = config.out or _own_folder(Path("runs") / f"{data.name}-{short_name(model)}-compressed", key)
     claim(out, key)

@@ -53,7 +53,7 @@ class Pruning:
         loaded = load_for_task(str(artifact.folder), self.task, seed=0)
         check_prunable(loaded.model.config)
         prepared = prepare(self.task, loaded.tokenizer, min(self.max_length, longest(loaded.model.config)))
-        cost = _cost(self.options.prune_target, loaded.model)
+        cost = cost_of(self.options.prune_target, loaded.model)
         # Before minutes go into the first step of several.
         check_share(loaded.model, self.options, cost)
         whole = cost(shape_of(loaded.model))
@@ -176,7 +176,8 @@ class _Stored:
         save(model, prepared.tokenizer, self.folder / name, card=card, replace=True, files=files)
 
 
-def _cost(target: str, model: PreTrainedModel) -> Cost:
+def cost_of(target: str, model: PreTrainedModel) -> Cost:
+    """What a share of `model` is of, a key of --prune-target, by shape."""
     if target == "parameters":
         return lambda shape: shape.encoder_parameters
     if target == "flops":

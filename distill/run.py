@@ -14,10 +14,11 @@ from distill.answers import check_outputs, stand_in, teacher_logits
 from distill.as_trained import with_task
 from distill.committee import check_others, read_otherwise
 from distill.comparison import compared
+from distill.compress_checks import check_students
 from distill.compress_students import compressed_students
 from distill.compress_summary import chain_table
 from distill.config import RunConfig
-from distill.contest import check_recipes
+from distill.contest import check_recipes, planned_students
 from distill.job import Shared
 from distill.pace import on_equal_time
 from distill.plan import lengths_by, plan, students_for
@@ -37,7 +38,7 @@ from teacher.loop_config import resolve_precision
 from teacher.ranks import refuse_several
 from teacher.ready import Teacher, owned, ready_teacher, teacher_key
 from teacher.scratch import encoder_for, expected_config
-from teacher.tasks import task_for
+from teacher.tasks import TASKS, task_for
 
 EXAMPLES = """
   python -m distill.run --student tiny
@@ -62,6 +63,7 @@ def main(config: RunConfig) -> None:
     reader = expected_reader(config, data)
     expected = expected_config(config.teacher, data, config.scratch)
     notes = check_recipes(config, data.kind, expected, paired=data.paired, two=reader is not None)
+    check_students(config.compress, planned_students(config, expected), expected, TASKS[data.kind].head_kind)
     inputs = read_inputs(config, data)
     notes += check_others(config.committee.others, data, max_length=config.data.max_length, precision=precision)
     run = open_run(config, data.name, {"--task": data.fingerprint, **digests(config)})
@@ -88,8 +90,7 @@ def main(config: RunConfig) -> None:
             jobs = on_equal_time(jobs, shared, run, config.distilling.workers)
         run_jobs(jobs, shared, config.distilling.workers)
         drop_insides(run)
-        outputs_only = inputs.outputs is not None
-        chains, failures = compressed_students(config, run, teacher, jobs, outputs_only=outputs_only)
+        chains, failures = compressed_students(config, run, teacher, jobs, outputs_only=inputs.outputs is not None)
         record = compared(config, run, teacher, jobs, inputs=inputs, sets=sets, notes=notes, started=started)
         record = dataclasses.replace(record, compression=chains, failures=(*record.failures, *failures))
         record.save(run / "record.json")

@@ -19,6 +19,8 @@ from distill.run import main as run_main
 from reports.record import CompressionRow, Record
 from students.pruned_shape import shape_of
 
+RATE = ("--recovery-rate", "1e-3")
+
 
 def options_for(tmp_path: Path, reviews: Path, teacher: Path, *more: object) -> list[str]:
     places = [
@@ -31,7 +33,7 @@ def options_for(tmp_path: Path, reviews: Path, teacher: Path, *more: object) -> 
         "--reports",
         tmp_path / "reports",
     ]
-    settings = ["--precision", "fp32", "--recovery-rate", "1e-3", "--checkpoint-every", "2"]
+    settings = ["--precision", "fp32", "--checkpoint-every", "2"]
     return [str(option) for option in (*places, *settings, *more)]
 
 
@@ -54,7 +56,7 @@ def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
     monkeypatch.setattr("distill.measure.MOST_REPEATS", 4)
     monkeypatch.setattr("distill.measure.WARM_UP_SECONDS", 0.0)
     pytest.importorskip("onnxruntime")
-    steps = ["--trim-vocabulary", "--keep-frequent", "0", "--prune", "0.5", "--prune-steps", "2"]
+    steps = ["--trim-vocabulary", "--keep-frequent", "0", "--prune", "0.5", "--prune-steps", "2", *RATE]
     options = options_for(tmp_path, reviews, fine_tuned, *steps, "--int8", "--max-drop", "0.5")
     assert compress(*options) == 0
     output = capsys.readouterr().out
@@ -107,7 +109,7 @@ def test_killed_in_recovery_and_resumed_to_the_same_weights(
     tmp_path: Path, reviews: Path, fine_tuned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Against an uninterrupted run in a folder of its own."""
-    options = options_for(tmp_path, reviews, fine_tuned, "--prune", "0.5", "--prune-steps", "1", "--no-speed")
+    options = options_for(tmp_path, reviews, fine_tuned, "--prune", "0.5", "--prune-steps", "1", *RATE, "--no-speed")
     whole = [str(tmp_path / "runs" / "whole") if option.endswith("small") else option for option in options]
     assert compress(*whole) == 0
     own = tmp_path / "runs" / "small" / "1-prune"
