@@ -72,7 +72,7 @@ class CompressOptions:
     """Peak learning rate of that training."""
 
     def __post_init__(self) -> None:
-        problems = [*self._without_int8(), *self._problems_of_trimming(), *self._qat()]
+        problems = [*self._without_int8(), *self._without_pruning(), *self._problems_of_trimming(), *self._qat()]
         if self.prune is not None and not 0 < self.prune < 1:
             problems.append(f"--prune {self.prune}: expected a share above 0 and below 1, such as 0.5")
         if self.importance not in IMPORTANCE:
@@ -100,6 +100,23 @@ class CompressOptions:
             for name, value in given.items()
             if not self.int8 and value != getattr(type(self), name)
         ]
+
+    def _without_pruning(self) -> list[str]:
+        """A problem for each option of --prune, and of recovery, that was given without it."""
+        problems, recovering = [], ("recovery_epochs", "recovery_rate")
+        names = ("prune_target", "prune_parts", "prune_even", "importance", "prune_steps", "recovery", *recovering)
+        for name in names:
+            value = getattr(self, name)
+            if value == getattr(type(self), name):
+                continue
+            flag = f"--{name.replace('_', '-')} {value}"
+            if isinstance(value, bool):
+                flag = f"--{'' if value else 'no-'}{name.replace('_', '-')}"
+            if self.prune is None:
+                problems.append(f"{flag} is for --prune: give that too")
+            elif name in recovering and not self.recovery:
+                problems.append(f"{flag} and --no-recovery: give one of them")
+        return problems
 
     def _problems_of_trimming(self) -> list[str]:
         """Values out of range, and options of --trim-vocabulary that were given without it."""

@@ -137,6 +137,8 @@ def untrained(bench: "Bench", shape: StudentConfig, settings: Mapping[str, Value
     Which heads and units go is drawn: the trained one loses as many parameters, and others.
     """
     start = random_weights(bench, shape, folder / "model")
-    options = dataclasses.replace(compression(settings), recovery=False, prune_steps=1, importance="random")
+    options = compression(settings)
+    if options.prune is not None:
+        options = dataclasses.replace(options, recovery=False, prune_steps=1, importance="random")
     made = run_chain(start, steps_for(options, chain_work(bench, 0, scored=False)), folder / "chain")
     return made[-1].artifact if made else start

@@ -63,7 +63,7 @@ def main() -> None:
     teacher, model = _base_shapes(options) if options.base else (options.teacher, options.model)
     chain = shlex.split(options.chain)
     # Random weights have nothing to recover or to lose, and no gradient says what matters.
-    without = ["--no-recovery", "--prune-steps", "1", "--importance", "random"]
+    without = ["--no-recovery", "--prune-steps", "1", "--importance", "random"] if "--prune" in chain else []
     without += ["--max-drop", "1"] if "--int8" in chain else []
     chain += without if options.base else []
     name = "compress-base" if options.base else "compress-sst2"

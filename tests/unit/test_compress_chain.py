@@ -92,9 +92,31 @@ def test_options_make_steps_in_the_order_of_the_table(tmp_path: Path) -> None:
         CompressOptions(max_drop=-1)
 
 
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        ({"prune_target": "latency"}, "--prune-target latency"),
+        ({"prune_parts": "layers"}, "--prune-parts layers"),
+        ({"prune_even": True}, "--prune-even"),
+        ({"importance": "random"}, "--importance random"),
+        ({"prune_steps": 9}, "--prune-steps 9"),
+        ({"recovery": False}, "--no-recovery"),
+        ({"recovery_epochs": 50.0}, "--recovery-epochs 50.0"),
+        ({"recovery_rate": 1e-3}, "--recovery-rate 0.001"),
+    ],
+)
+def test_what_is_for_pruning_alone_is_refused_without_it(options: dict[str, object], flag: str) -> None:
+    with pytest.raises(UserError, match=f"^{flag} is for --prune: give that too$"):
+        CompressOptions(int8=True, **options)  # type: ignore[arg-type]
+    assert CompressOptions(prune=0.5, **options).prune == 0.5  # type: ignore[arg-type]
+    if flag.startswith("--recovery"):
+        with pytest.raises(UserError, match=f"^{flag} and --no-recovery: give one of them$"):
+            CompressOptions(prune=0.5, recovery=False, **options)  # type: ignore[arg-type]
+
+
 def test_half_of_recovery_is_after_the_last_step() -> None:
-    assert CompressOptions(prune_steps=1).recovery_lengths() == [3.0]
-    assert CompressOptions(prune_steps=3, recovery_epochs=4.0).recovery_lengths() == [1.0, 1.0, 2.0]
+    assert CompressOptions(prune=0.5, prune_steps=1).recovery_lengths() == [3.0]
+    assert CompressOptions(prune=0.5, prune_steps=3, recovery_epochs=4.0).recovery_lengths() == [1.0, 1.0, 2.0]
     stage = recovery_stage((1, 3, 4), epochs=1.0, learning_rate=1e-4)
     assert stage.layers == "1,3,4"
     assert stage.layered
