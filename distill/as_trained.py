@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from common.errors import UserError
+from common.families import max_length as longest
 from common.heads import head_of
 from common.progress import say
 from distill.config import RunConfig
-from distill.predict_models import CONFIG, read_config
+from distill.predict_models import CONFIG, read_config, trained_length
 from distill.study_config import StudyConfig
 from teacher.data import TaskData
+from teacher.options import SHORTEST, TaskOptions
+from teacher.sources import read_config as model_config
 from teacher.sources import resolve
 from teacher.tasks import TASKS
 from teacher.tasks.texts import TextTask
@@ -33,7 +36,28 @@ def with_task(config: Config) -> tuple[Config, TaskData]:
     if head_of(read_config(folder).get("architectures")) != TASKS[data.kind].head_kind:
         return config, data
     data = as_trained(data, config.teacher)
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, long=data.long, stride=data.stride)), data
+    return dataclasses.replace(config, data=options_as_trained(config.data, data, config.teacher)), data
+
+
+def options_as_trained(options: TaskOptions, data: TaskData, source: str) -> TaskOptions:
+    """The options by which `data` is read: its --long and --stride, and the --max-length that the model in the folder
+    `source` was trained with, unless another than the default was given. Either is said.
+
+    Raises:
+        UserError: --stride is more than a third of the length.
+    """
+    folder = Path(resolve(source))
+    given, trained = options.max_length, trained_length(folder)
+    length = given
+    if trained is not None and trained >= SHORTEST and trained != min(given, longest(model_config(str(folder)))):
+        default = given == TaskOptions.max_length
+        length = trained if default else given
+        say(
+            f"texts are read as {source} was trained to: --max-length {trained}"
+            if default
+            else f"note: --max-length {given}: {source} was trained with --max-length {trained}"
+        )
+    return dataclasses.replace(options, long=data.long, stride=data.stride, max_length=length)
 
 
 def as_trained(data: TaskData, source: str) -> TaskData:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from common.command import run_command
 from common.errors import UserError
+from common.families import max_length as longest
 from common.files import sole_use
 from common.progress import say
 from common.provenance import plain, provenance
-from distill.as_trained import as_trained
+from distill.as_trained import as_trained, options_as_trained
 from distill.cards import task_card
 from distill.compress_chain import Artifact
 from distill.compress_checks import check_model, check_packages
@@ -30,7 +31,7 @@ from students.onnx_folder import INFO as ONNX_INFO
 from teacher.data import TaskData, describe
 from teacher.local import nearest_files
 from teacher.loop_config import resolve_precision
-from teacher.prepare import Prepared, prepare_split
+from teacher.prepare import Prepared, prepare, prepare_split
 from teacher.ranks import refuse_several
 from teacher.ready import CLAIM, claim
 from teacher.sources import load_for_task, resolve
@@ -56,13 +57,14 @@ def main(config: CompressConfig) -> None:
     task = task_for(data)
     model = checked_model(config.model, task, "--model")
     teacher = model if config.teacher is None else checked_model(config.teacher, task, "--teacher")
-    check_model(load_for_task(str(model), task, seed=0).model, config.compress)
+    config = dataclasses.replace(config, data=options_as_trained(config.data, data, config.model))
+    notes = _before(config, task, model)
     key = _key(config, data, (model, teacher), precision)
     out = config.out or _own_folder(Path("runs") / f"{data.name}-{short_name(model)}-compressed", key)
     claim(out, key)
     with sole_use(out):
         say(f"run: {out}")
-        for line in describe(data):
+        for line in (*describe(data), *(f"note: {note}" for note in notes)):
             say(line)
         work = work_for(
             task,
@@ -91,6 +93,13 @@ def main(config: CompressConfig) -> None:
     say(chain_table(record.compression[0], data.metric, higher_is_better=task.higher_is_better))
     say(f"shipped: {rows[-1].row.folder}")
     say(f"report: {config.reports / f'{out.name}.html'}")
+
+
+def _before(config: CompressConfig, task: Task, model: Path) -> list[str]:
+    """What to know of the texts as the model reads them; raises UserError for what cannot be done to it."""
+    loaded = load_for_task(str(model), task, seed=0)
+    check_model(loaded.model, config.compress)
+    return prepare(task, loaded.tokenizer, min(config.data.max_length, longest(loaded.model.config))).truncations()
 
 
 def checked_model(source: str, task: Task, flag: str) -> Path:

@@ -115,3 +115,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         UserError: damaged.
     """
     return read_object(folder / CONFIG, advice="save the model again")
+
+
+def trained_length(folder: Path) -> int | None:
+    """Pieces of a text in training, which the tokenizer's file says; None where it does not."""
+    path = folder / "tokenizer.json"
+    truncation = read_object(path, advice="save the model again").get("truncation") if path.is_file() else None
+    return int(truncation["max_length"]) if truncation is not None else None

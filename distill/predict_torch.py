@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from common.artifact import load
 from common.families import max_length
-from distill.predict_models import Precision, read_config
+from distill.predict_models import Precision, read_config, trained_length
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.lanes import side_by_side
 from teacher.loop_config import resolve_precision
@@ -37,20 +37,13 @@ class TorchModel:
         self.config: Mapping[str, Any] = read_config(folder)
         self.tokenizer = cast(Tokenizer, tokenizer.backend_tokenizer)
         self.most = max_length(self._model.config)
-        self.max_length = min(self.most, tokenizer.model_max_length, _trained_length(folder) or self.most)
+        self.max_length = min(self.most, tokenizer.model_max_length, trained_length(folder) or self.most)
         self.words = f"torch {precision}"
 
     def outputs(self, batches: Sequence[Sequence[Encoding]]) -> Iterator[Mapping[str, np.ndarray]]:
         """Two batches at a time on a CPU with threads for it."""
         compute = partial(_outputs, self._model, self._pad, self.most, self._bf16)
         return side_by_side(compute, batches, device=self._device)
-
-
-def _trained_length(folder: Path) -> int | None:
-    """Pieces of a text in training, which the tokenizer's file says."""
-    path = folder / "tokenizer.json"
-    truncation = Tokenizer.from_file(str(path)).truncation if path.is_file() else None
-    return int(truncation["max_length"]) if truncation is not None else None
 
 
 @torch.inference_mode()

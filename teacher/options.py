@@ -13,6 +13,9 @@ from teacher.tasks import TASKS
 from teacher.tasks.long_texts import WAYS
 from teacher.tasks.texts import TextTask
 
+SHORTEST = 8
+"""Pieces, the least that --max-length may be."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
@@ -35,7 +38,8 @@ class TaskOptions:
     """auto (by the labels), classification, regression, or multilabel: labels in one column, with | or ; or , between.
     """
     max_length: int = 128
-    """Longest input in pieces; longer texts are cut, and counted."""
+    """Longest input in pieces; longer texts are cut, and counted. Unless another than 128 is given, a fine-tuned model
+    that is learned from or made smaller decides."""
     long: str = "truncate"
     """What becomes of longer single texts: truncate, head+tail (the first quarter and the end), or windows (all
     of it, in overlapping parts whose scores are averaged)."""
@@ -49,8 +53,8 @@ class TaskOptions:
             raise UserError(f"--rows {self.rows}: expected a number above 0, 'all' or 'default'")
         if self.data_seed < 0:
             raise UserError(f"--data-seed {self.data_seed}: expected 0 or more")
-        if not 8 <= self.max_length <= 8192:
-            raise UserError(f"--max-length {self.max_length}: expected 8 to 8192 pieces")
+        if not SHORTEST <= self.max_length <= 8192:
+            raise UserError(f"--max-length {self.max_length}: expected {SHORTEST} to 8192 pieces")
         if self.long not in WAYS:
             raise UserError(f"--long {self.long}: expected {', '.join(WAYS)}")
         if self.stride is not None and not 0 <= self.stride <= self.max_length // 3:

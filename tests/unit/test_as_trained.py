@@ -13,16 +13,19 @@ from tokenizers import Tokenizer
 from toy import toy_task
 from transformers import BertModel, BertTokenizerFast, PreTrainedModel
 
-from common.artifact import CardText, save
+from common.artifact import CardText, load, save
 from common.errors import UserError
-from distill.as_trained import as_trained, with_task
+from distill.as_trained import as_trained, options_as_trained, with_task
+from distill.compress import main as compress
 from distill.compress_chain import Artifact
+from distill.compress_config import CompressConfig
 from distill.compress_options import CompressOptions
 from distill.compress_prune import Pruning
 from distill.config import RunConfig
 from distill.placed_answers import Answers
 from distill.predict import PredictConfig, Running, predict
 from distill.predict_long import WAYS, single_texts
+from distill.predict_models import trained_length
 from distill.predict_texts import Reading
 from distill.predict_torch import TorchModel
 from distill.recovery import Training
@@ -86,12 +89,39 @@ def test_a_task_is_read_as_its_fine_tuned_teacher_was_trained_to(
     asked = TaskOptions(task=str(tmp_path / "letters.csv"))
     read, data = with_task(RunConfig(data=asked, teacher=str(trained)))
     assert (read.data.long, read.data.stride) == (data.long, data.stride) == ("windows", 3)
+    assert read.data.max_length == 12
     tiny_bert(model_class=BertModel, long_texts="windows", window_stride=3).save_pretrained(tmp_path / "encoder")
     for source in ("auto", "scratch", str(tmp_path / "encoder")):
         read, data = with_task(RunConfig(data=asked, teacher=source))
         assert read.data is asked and (data.long, data.stride) == ("truncate", None)
     with pytest.raises(UserError, match=r"--long head\+tail: .* was trained with --long windows --stride 3"):
         with_task(RunConfig(data=dataclasses.replace(asked, long="head+tail"), teacher=str(trained)))
+
+
+def test_the_length_is_the_models_own_unless_another_is_given(
+    trained: Path, tmp_path: Path, tiny_tokenizer: BertTokenizerFast, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = as_trained(toy_task().data, str(trained))
+    assert options_as_trained(TaskOptions(), data, str(trained)) == TaskOptions(max_length=12, long="windows", stride=3)
+    assert f"read as {trained} was trained to: --max-length 12" in capsys.readouterr().out
+    assert options_as_trained(TaskOptions(max_length=24), data, str(trained)).max_length == 24
+    assert f"note: --max-length 24: {trained} was trained with --max-length 12" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"--stride 3: expected 0 to 2"):
+        options_as_trained(TaskOptions(max_length=8), data, str(trained))
+    capsys.readouterr()
+    model, _ = load(trained)
+    for length in (64, 128, None):
+        # 64 pieces are all that one has, another says nothing, and 128 were asked for.
+        model.config.max_position_embeddings = length or 64
+        folder = tmp_path / f"of {length}"
+        tiny_tokenizer.backend_tokenizer.no_truncation()
+        model.config.save_pretrained(folder)
+        if length is not None:
+            tiny_tokenizer.backend_tokenizer.enable_truncation(length)
+        tiny_tokenizer.save_pretrained(folder)
+        assert options_as_trained(TaskOptions(), toy_task().data, str(folder)) == TaskOptions()
+    tiny_tokenizer.backend_tokenizer.no_truncation()
+    assert capsys.readouterr().out == ""
 
 
 def test_options_of_a_training_that_is_not_done_are_told(
@@ -148,3 +178,31 @@ def test_a_pair_is_cut_and_an_unknown_way_is_refused(trained: Path, tmp_path: Pa
     (trained / "config.json").write_text(config, encoding="utf-8")
     with pytest.raises(UserError, match=r"way to read long texts .* 'winds'"):
         predict(PredictConfig(model=trained, text=("good",), running=Running(threads=1)))
+
+
+def test_what_is_made_smaller_keeps_its_length(
+    tmp_path: Path,
+    tiny_bert: Callable[..., PreTrainedModel],
+    tiny_tokenizer: BertTokenizerFast,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = tiny_bert(max_position_embeddings=512, id2label=dict(enumerate("abc")), label2id={"a": 0, "b": 1, "c": 2})
+    card = CardText(title="m", description="", task="t")
+    save(model, tiny_tokenizer, tmp_path / "m", card=card, max_length=300)
+    tiny_tokenizer.backend_tokenizer.no_truncation()
+    rows = "".join(f"{'good ' * (190 + 3 * n)},{'abc'[n % 3]}\n" for n in range(40))
+    (tmp_path / "letters.csv").write_text("text,label\n" + rows)
+    compress(
+        CompressConfig(
+            model=str(tmp_path / "m"),
+            data=TaskOptions(task=str(tmp_path / "letters.csv")),
+            compress=CompressOptions(trim_vocabulary=True, keep_frequent=0),
+            out=tmp_path / "runs" / "small",
+            reports=tmp_path / "reports",
+            speed=False,
+        )
+    )
+    assert trained_length(tmp_path / "runs" / "small" / "1-trim" / "model") == 300
+    said = capsys.readouterr().out
+    assert "was trained to: --max-length 300" in said
+    assert "texts were longer than 300 pieces and cut" in said
