@@ -1,5 +1,6 @@
 """Writes the pages: `python -m reports.build` makes them all again from the stored records."""
 
+import os
 import sys
 import urllib.parse
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from common.ablation_record import AblationRecord
 from common.command import run_command
@@ -74,7 +75,8 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
     Args:
         runs: the folder of run folders.
         out: the folder for pages; made where missing.
-        only: write this run's page alone, and the index; the other pages are taken to be up to date.
+        only: write this run's page alone, and the index; the other pages are taken to be up to date. An index over
+            another folder of runs stays as it is, which is said.
 
     Raises:
         UserError: no such folder of runs, no such run in it, or a file in the way that isn't one of our pages; nothing
@@ -101,8 +103,12 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
     environment = _environment()
     for target, record in progress(list(targets.items()), "reports", total=len(targets), unit="page"):
         write_text(target, _page(environment, record))
+    folder = os.path.relpath(runs, out)
+    if only is not None and _is_over_another(index, folder):
+        say(f"{index} is over the runs of another folder, and stays: reports.build --runs {runs} makes one of these")
+        return Built(index=index, pages=tuple(targets), broken=tuple(broken))
     page = index_page(records, broken, ablations, studies, pretrainings)
-    write_text(index, environment.get_template("index.html.j2").render(page))
+    write_text(index, environment.get_template("index.html.j2").render(page | {"folder": folder}))
     return Built(index=index, pages=tuple(targets), broken=tuple(broken))
 
 
@@ -131,6 +137,12 @@ def _refuse_foreign(target: Path) -> None:
         raise UserError(
             f"{target} is in the way and was not made by reports.build: move it, or choose another folder with --out"
         )
+
+
+def _is_over_another(index: Path, folder: str) -> bool:
+    """Whether the index was made from other runs than those in `folder`, seen from the pages; one may not say."""
+    head = index.read_text(encoding="utf-8")[:2000] if index.is_file() else ""
+    return '<meta name="runs"' in head and f'<meta name="runs" content="{escape(folder)}">' not in head
 
 
 def _environment() -> Environment:

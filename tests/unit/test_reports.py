@@ -276,6 +276,23 @@ def test_only_one_page_and_the_index(tmp_path: Path) -> None:
         build_reports(tmp_path / "runs", tmp_path / "out", only="stsb-tinny")
 
 
+def test_an_index_over_another_folder_of_runs_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "runs", record_factory.minimal())
+    write(tmp_path / "else & where", record_factory.regression())
+    index = build_reports(tmp_path / "runs", tmp_path / "out").index
+    before = index.read_text(encoding="utf-8")
+    assert '<meta name="runs" content="../runs">' in before[:2000]
+    other = build_reports(tmp_path / "else & where", tmp_path / "out", only="stsb-tiny")
+    assert [page.name for page in other.pages] == ["stsb-tiny.html"] and other.pages[0].is_file()
+    assert index.read_text(encoding="utf-8") == before
+    assert f"{index} is over the runs of another folder, and stays" in capsys.readouterr().out
+    # Asked for by name it is made, and then stays that folder's.
+    build_reports(tmp_path / "else & where", tmp_path / "out")
+    build_reports(tmp_path / "else & where", tmp_path / "out", only="stsb-tiny")
+    assert "and stays" not in capsys.readouterr().out
+    assert "stsb-tiny.html" in index.read_text(encoding="utf-8")
+
+
 def test_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["--runs", str(tmp_path / "none"), "--out", str(tmp_path)]) == 2
     assert "no folder of runs" in capsys.readouterr().err
