@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,26 +11,23 @@ from common.errors import UserError
 from common.families import max_length as longest
 from common.files import sole_use
 from common.progress import say
-from common.provenance import plain, provenance
+from common.provenance import plain
 from distill.as_trained import as_trained, options_as_trained
-from distill.cards import task_card
 from distill.compress_chain import Artifact
 from distill.compress_checks import check_model, check_packages
 from distill.compress_config import CompressConfig
-from distill.compress_measure import Measured
-from distill.compress_steps import Work, work_for
+from distill.compress_record import RECORD, made, measured_before
 from distill.compress_summary import chain_table
-from distill.runs import drop_if_unused, numbered
-from distill.shipping import UNCHANGED, Shipment, cards_of, chain_of, ship
+from distill.runs import numbered
+from distill.shipping import UNCHANGED, Shipment
 from distill.text import named_corpus
 from distill.transfer_sets import key_of, weights_digest
 from reports.build import build_reports, check_place
-from reports.record import Record
 from students.onnx_folder import INFO as ONNX_INFO
 from teacher.data import TaskData, describe
 from teacher.local import nearest_files
 from teacher.loop_config import resolve_precision
-from teacher.prepare import Prepared, prepare, prepare_split
+from teacher.prepare import prepare
 from teacher.ranks import refuse_several
 from teacher.ready import CLAIM, claim
 from teacher.sources import load_for_task, resolve
@@ -66,32 +62,19 @@ def main(config: CompressConfig) -> None:
         say(f"run: {out}")
         for line in (*describe(data), *(f"note: {note}" for note in notes)):
             say(line)
-        work = work_for(
-            task,
-            teacher,
-            out,
-            options=config.compress,
-            max_length=config.data.max_length,
-            precision=precision,
-            checkpoint_every=config.checkpoint_every,
-            seed=config.seed,
-        )
         shipment = Shipment(
             name=short_name(model),
             start=Artifact(folder=model),
             reference=Artifact(folder=teacher),
             reference_name=UNCHANGED if config.teacher is None else "teacher",
         )
-        try:
-            rows = ship(shipment, config.compress, work, out, speed=config.speed)
-        except UserError:
-            drop_if_unused(out, marker=CLAIM)
-            raise
-        record = _record(config, shipment, rows, work, out, precision, started)
-        record.save(out / "record.json")
+        record = measured_before(out, speed=config.speed)
+        if record is None:
+            record = dataclasses.replace(made(config, task, shipment, out, precision, started), notes=tuple(notes))
+            record.save(out / RECORD)
     build_reports(out.parent, config.reports, only=out.name if (config.reports / "index.html").exists() else None)
     say(chain_table(record.compression[0], data.metric, higher_is_better=task.higher_is_better))
-    say(f"shipped: {rows[-1].row.folder}")
+    say(f"shipped: {record.compression[0].rows[-1].folder}")
     say(f"report: {config.reports / f'{out.name}.html'}")
 
 
@@ -151,38 +134,6 @@ def _key(config: CompressConfig, data: TaskData, folders: Sequence[Path], precis
     text = () if source is None else (named_corpus(source, "--general-text").fingerprint(),)
     reading = () if (data.long, data.stride) == ("truncate", None) else (data.long, data.stride)
     return key_of(options, data.fingerprint, config.data.max_length, weights, precision, config.seed, *text, *reading)
-
-
-def _evaluated(shipment: Shipment, work: Work) -> Prepared:
-    """The task with the split that is reported on."""
-    tokenizer = load_for_task(str(shipment.reference.folder), work.task, seed=0).tokenizer
-    split = prepare_split(work.task, tokenizer, "evaluate", work.max_length)
-    return Prepared(task=work.task, tokenizer=tokenizer, splits={"evaluate": split}, max_length=work.max_length)
-
-
-def _record(
-    config: CompressConfig,
-    shipment: Shipment,
-    rows: Sequence[Measured],
-    work: Work,
-    out: Path,
-    precision: str,
-    started: float,
-) -> Record:
-    return Record(
-        name=out.name,
-        provenance=provenance(
-            config=plain(dataclasses.asdict(config)),
-            seeds=(config.seed,),
-            threads=1,
-            precision=precision,
-            wall_seconds=time.monotonic() - started,
-            argv=sys.argv,
-        ),
-        task=task_card(_evaluated(shipment, work)),
-        models=cards_of(rows, work),
-        compression=(chain_of(shipment, rows, config.compress),),
-    )
 
 
 if __name__ == "__main__":

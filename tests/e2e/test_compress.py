@@ -86,6 +86,13 @@ def test_the_whole_chain_is_measured_and_runs_without_torch_at_its_end(
     assert "step by step" in page
     assert "pruned 50% of parameters" in page
     before = (Path(pruned.folder) / "model.safetensors").stat().st_mtime_ns
+    for more in ([], ["--no-speed"]):
+        assert compress(*options, *more) == 0
+        output = capsys.readouterr().out
+        assert "all of it was done and measured before" in output
+        assert f"{shipped.value:.4f}" in output
+        assert Record.load(tmp_path / "runs" / "small" / "record.json").compression == (chain,)
+    (tmp_path / "runs" / "small" / "record.json").unlink()
     assert compress(*options, "--no-speed") == 0
     assert capsys.readouterr().out.count("done before") == 6
     assert (Path(pruned.folder) / "model.safetensors").stat().st_mtime_ns == before
