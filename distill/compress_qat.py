@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from common.artifact import CardText, save
+from transformers import PreTrainedModel
+
+from common.artifact import CONFIG, CardText, save
 from common.errors import UserError
 from common.families import max_length as longest
 from common.progress import say
 from distill.compress_chain import Artifact
 from distill.compress_ship import Exporting, Quantising, notes_of
-from distill.placed_answers import Answers, placed
+from distill.placed_answers import Answers, Placed, placed
 from distill.recovery import Training, recover, recovery_stage
 from distill.stages import Stage
 from students.fake_quantise import int8_simulated
 from students.quantize import Quantised
 from teacher.checkpoint import Checkpoints
-from teacher.prepare import prepare
+from teacher.prepare import Prepared, prepare
 from teacher.sources import load_for_task
 
 
@@ -61,7 +63,8 @@ class Retraining:
                 found = self.quantising.quantised(source, out, max_drop=budget, before=before)
             words = f"trained in simulated int8 ({self.epochs:g} epochs): lost {before - plain:.4f} without"
             notes = (f"{words}, {before - trained:.4f} with it", *exported.notes) if better else ()
-        notes = (*notes, *notes_of(found, budget))
+        # What is lost is counted from the model as it came: the trained one may score more than that in fp32.
+        notes = (*notes, *notes_of(dataclasses.replace(found, before=before), budget))
         for note in notes:
             say(f"  {note}")
         return Artifact(folder=out, kind="onnx", notes=notes)
@@ -70,30 +73,42 @@ class Retraining:
         """The ONNX folder, in fp32, of the model after training; its weights lie on their grids."""
         if artifact.source is None:
             raise UserError(f"{artifact.folder} does not say which model it was exported from: export it again")
-        task, options = self.quantising.task, self.quantising.options
+        task = self.quantising.task
         loaded = load_for_task(str(artifact.source), task, seed=0)
-        model, before = loaded.model, copy.deepcopy(loaded.model)
-        prepared = prepare(task, loaded.tokenizer, min(self.exporting.max_length, longest(model.config)))
+        prepared = prepare(task, loaded.tokenizer, min(self.exporting.max_length, longest(loaded.model.config)))
         answers = placed(task, self.answers(), prepared.splits["train"])
         for note in answers.notes:
             say(f"  {note}")
+        # The folder is there as a whole or not at all: what was stopped after training is not trained again.
+        if not (folder / "trained" / CONFIG).is_file():
+            self._train(loaded.model, prepared, answers, weight_bits, folder)
+        Checkpoints.clear(folder / "training")
+        exported = self.exporting(Artifact(folder=folder / "trained"), folder / "trained-onnx")
+        return dataclasses.replace(exported, notes=answers.notes)
+
+    def _train(
+        self, model: PreTrainedModel, prepared: Prepared, answers: Placed, weight_bits: int, folder: Path
+    ) -> None:
+        """Train the model in place, and save it to `folder`/trained."""
         recover(
             model,
-            before,
+            copy.deepcopy(model),
             prepared,
             answers,
             qat_stage(model.config.num_hidden_layers, epochs=self.epochs, learning_rate=self.training.learning_rate),
             dataclasses.replace(self.training, precision="fp32"),
             folder / "training",
             label="training for int8",
-            within=partial(int8_simulated, weight_bits=weight_bits, table_bits=options.embedding_bits, settle=True),
+            within=partial(
+                int8_simulated,
+                weight_bits=weight_bits,
+                table_bits=self.quantising.options.embedding_bits,
+                settle=True,
+            ),
         )
-        name = task.data.name
+        name = prepared.task.data.name
         card = CardText(title=f"{name}: trained for int8", description="Its weights lie on int8's grids.", task=name)
-        save(model, loaded.tokenizer, folder / "trained", card=card, replace=True)
-        Checkpoints.clear(folder / "training")
-        exported = self.exporting(Artifact(folder=folder / "trained"), folder / "trained-onnx")
-        return dataclasses.replace(exported, notes=answers.notes)
+        save(model, prepared.tokenizer, folder / "trained", card=card, replace=True)
 
 
 def qat_stage(layers: int, *, epochs: float, learning_rate: float) -> Stage:

@@ -96,6 +96,22 @@ def test_it_is_trained_where_int8_loses_too_much_and_kept_where_that_helps(
     assert ("trained in simulated int8" in artifact.notes[0]) == ("with it" in words)
 
 
+def test_a_drop_is_counted_from_the_model_before_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    quantising = scripted(0.8, 0.895, monkeypatch)
+    quantising.scores["trained"] = (0.95, 0.895)
+    exporting = Exporting(task=quantising.task, max_length=16)
+    step = Retraining(
+        quantising=quantising,
+        exporting=exporting,
+        training=TRAINING,
+        answers=lambda: Answers(logits=np.zeros(0)),
+        epochs=2.0,
+    )
+    notes = step(Artifact(folder=Path("plain"), source=Path("torch")), tmp_path).notes
+    assert "lost 0.1000 without, 0.0050 with it" in notes[0]
+    assert not any("larger than --max-drop" in note for note in notes), "0.005 of 0.01"
+
+
 def test_options_make_the_step_and_the_reference_is_not_trained() -> None:
     work = Work(task=toy_task(), max_length=16, training=TRAINING, answers=lambda: Answers(logits=np.zeros(0)))
     step = steps_for(OPTIONS, work)[-1].apply
@@ -131,6 +147,10 @@ def test_what_an_export_was_made_of_is_remembered(tmp_path: Path) -> None:
         lost._trained(Artifact(folder=tmp_path), tmp_path, 8)
 
 
+def _interrupted(*arguments: object, **named: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_the_integers_that_were_trained_with_are_shipped(
     tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +171,13 @@ def test_the_integers_that_were_trained_with_are_shipped(
     scores = iter([(0.9, 0.5), (0.9, 0.9)])
     monkeypatch.setattr("distill.compress_qat._scores", lambda found: next(scores))
     exported = step.exporting(Artifact(folder=tmp_path / "m"), tmp_path / "onnx")
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Exporting, "__call__", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            step(exported, tmp_path / "out")
+    # What was trained is kept, and not trained again.
+    monkeypatch.setattr("distill.compress_qat.recover", _interrupted)
+    scores = iter([(0.9, 0.5), (0.9, 0.9)])
     assert exported.source == tmp_path / "m"
     shipped = step(exported, tmp_path / "out")
     assert shipped.notes[0] == "trained in simulated int8 (2 epochs): lost 0.4000 without, 0.0000 with it"
