@@ -23,6 +23,7 @@ _COUNTED = ("LayerNormalization", "Gelu")
 def fuse(model: ModelProto) -> ModelProto:
     """The same model with fused operators."""
     graph = Graph(model)
+    _turn_weights(graph)
     for node in graph.of_type("MultiHeadAttention"):
         _drop_reshapes(graph, node)
         _merge_projections(graph, node)
@@ -40,6 +41,15 @@ def fused_counts(model: ModelProto) -> dict[str, int]:
     """Operators of ONNX Runtime's own in a model, and layer norms and GELUs, with their counts."""
     chosen = (node.op_type for node in model.graph.node if node.domain == CONTRIB or node.op_type in _COUNTED)
     return dict(sorted(Counter(chosen).items()))
+
+
+def _turn_weights(graph: Graph) -> None:
+    """Constants as products take them: exporters leave those that several layers share to be transposed in each."""
+    for node in graph.of_type("Transpose"):
+        if graph.is_weight(node.input[0]):
+            order = attributes(node)["perm"]
+            name = f"{node.input[0]}_{''.join(map(str, order))}"
+            graph.redirect(node.output[0], graph.add_weight(name, graph.array(node.input[0]).transpose(order)))
 
 
 def _drop_reshapes(graph: Graph, node: NodeProto) -> None:
@@ -131,10 +141,15 @@ def _keep_first_position(graph: Graph) -> None:
 
 
 def _ask_for_first_position(graph: Graph) -> None:
-    """Let an attention of which only the first position is read compute one query alone."""
+    """Let an attention of which only the first position is read compute one query alone.
+
+    Not one whose weights other layers have too: they would be in the file twice.
+    """
     for node in graph.of_type("Attention"):
         pick, source = graph.reader(node.output[0], "Gather"), node.input[0]
         if pick is None or not pick.output[0].endswith("_first") or graph.producer(f"{source}_first") is None:
+            continue
+        if len(graph.readers(node.input[1])) > 1:
             continue
         parts, names = [], []
         for letter, source_name in (("q", f"{source}_first"), ("k", source), ("v", source)):

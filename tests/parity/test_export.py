@@ -10,6 +10,8 @@ import pytest
 import torch
 from families import tiny_config, tiny_masked_model
 from transformers import (
+    AlbertConfig,
+    AlbertForSequenceClassification,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -107,6 +109,20 @@ def test_what_is_after_the_last_attention_is_computed_for_the_first_position_alo
     assert len(graph.of_type("Attention")) == 1
     # Pieces, segments, the last layer's input, and what the head picks.
     assert len(graph.of_type("Gather")) == 4
+
+
+def test_weights_that_layers_share_are_fused_and_there_once(tiny_tokenizer: BertTokenizerFast, tmp_path: Path) -> None:
+    sizes = {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 512}
+    config = AlbertConfig(vocab_size=len(tiny_tokenizer), embedding_size=32, max_position_embeddings=32, **sizes)
+    model = AlbertForSequenceClassification(config).eval()
+    exported = export_onnx(model, tiny_tokenizer, tmp_path / "m", max_length=16)
+    assert exported.info.fused["Attention"] == 3
+    assert "MultiHeadAttention" not in exported.info.fused
+    assert exported.model_bytes < 4.1 * sum(parameter.numel() for parameter in model.parameters())
+    graph = Graph(onnx.load(tmp_path / "m" / "model.onnx"))
+    assert not graph.of_type("Transpose")
+    picked = graph.reader(graph.of_type("Attention")[-1].output[0], "Gather")
+    assert picked is not None and picked.output[0].endswith("_first")
 
 
 def test_what_cannot_be_exported_is_said(tiny_tokenizer: BertTokenizerFast, tmp_path: Path) -> None:
