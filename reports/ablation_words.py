@@ -4,7 +4,7 @@ from common.ablation_record import AblationRecord, Row, Study
 from common.bootstrap import Interval
 from common.words import counted
 from reports.statistics import smallest_visible
-from reports.verdicts import SMALL
+from reports.twins import SMALL
 from reports.words import MetricStyle, metric_style
 
 

@@ -4,7 +4,7 @@ from common.words import counted
 from reports.cells import in_order, teacher_of
 from reports.record import Interval, ModelCard, Record
 from reports.statistics import smallest_visible
-from reports.verdicts import SMALL
+from reports.twins import SMALL
 from reports.words import MetricStyle, metric_style
 
 

@@ -6,7 +6,7 @@ from common.words import counted
 from reports.cells import Cell, doubt, headline_cells, in_order, latency_in, measured_card, teacher_of
 from reports.points import model_colour
 from reports.record import Interval, Latency, ModelCard, Quality, Record
-from reports.verdicts import twin_effects
+from reports.twins import twin_effects
 from reports.words import compared, constant_answer, metric_style, p_value, percent, scaled, significant
 
 MISSING = "\N{EM DASH}"

@@ -2,14 +2,10 @@
 
 from dataclasses import dataclass
 
-from common.words import counted
-from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of, twin_of
-from reports.record import Interval, Latency, ModelCard, Record, TaskCard
-from reports.statistics import seed_difference
+from reports.cells import doubt, headline_cells, latency_in, students_of, teacher_of
+from reports.record import Latency, ModelCard, Record
+from reports.twins import alike, alike_words, twin_effects
 from reports.words import compared, metric_style, percent
-
-SMALL = 200
-"""With fewer evaluation examples than this a difference that isn't seen may well be there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,17 +14,6 @@ class Headline:
 
     model: ModelCard
     text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwinEffect:
-    """A student against the same student trained without distillation."""
-
-    student: ModelCard
-    twin: ModelCard
-    difference: float
-    interval: Interval | None
-    verdict: str
 
 
 def headlines(record: Record) -> list[Headline]:
@@ -50,7 +35,7 @@ def _quality_words(record: Record, student: ModelCard, teacher: ModelCard | None
         return f"reaches {value} {style.label}"
     both = f"{style.value(student.quality.value)} against {style.value(teacher.quality.value)}"
     if alike(student.quality.against_teacher):
-        both += f", {_alike_words(record.task)}"
+        both += f", {alike_words(record.task)}"
     share = student.quality.retained
     if share is None:
         return f"has {style.label} {both}"
@@ -129,55 +114,6 @@ def _slower_cells(record: Record, student: ModelCard) -> list[str]:
                 f"{cell.short} ({compared(reference.p50_ms, own.p50_ms, less='faster', more='slower', same='')})"
             )
     return words
-
-
-def twin_effects(record: Record) -> list[TwinEffect]:
-    """For each student with a twin the difference that distillation made, with an interval where one can be had."""
-    effects = []
-    for student in students_of(record):
-        twin = twin_of(record, student)
-        if twin is None:
-            continue
-        seeds = [list(card.quality.by_seed.values()) for card in (student, twin)]
-        interval = student.quality.against_twin or seed_difference(*seeds)
-        difference = interval.difference if interval else student.quality.value - twin.quality.value
-        verdict = (
-            f"distillation adds nothing here: {_alike_words(record.task)} with and without it"
-            if alike(student.quality.against_twin)
-            else _twin_words(record.task, student.quality.n, difference, interval)
-        )
-        effects.append(
-            TwinEffect(student=student, twin=twin, difference=difference, interval=interval, verdict=verdict)
-        )
-    return effects
-
-
-def _twin_words(task: TaskCard, n: int, difference: float, interval: Interval | None) -> str:
-    style = metric_style(task.metric)
-    amount, signed = style.difference(difference), style.signed(difference)
-    if interval is None:
-        return f"with minus without distillation: {signed} {style.label}; no interval, so nothing is decided"
-    level = f"{interval.level * 100:g} % interval {style.interval(interval)}"
-    if interval.low <= 0 <= interval.high:
-        points = " points" if style.percent else ""
-        if n < SMALL:
-            seen = f"distillation makes no difference that {counted(n, 'example')} can show"
-            return f"{seen}: {signed}{points}, and the {level} includes zero"
-        return f"distillation adds nothing here: {signed}{points}, and the {level} includes zero"
-    gains = (difference > 0) == task.higher_is_better
-    if task.higher_is_better:
-        return f"distillation {'adds' if gains else 'costs'} {amount} ({level})"
-    return f"distillation {'lowers' if gains else 'raises'} the {style.label} by {amount} ({level})"
-
-
-def alike(interval: Interval | None) -> bool:
-    """Whether no resample told the two models apart: they answer alike, which is more than a difference of zero."""
-    return interval is not None and max(abs(interval.low), abs(interval.high), abs(interval.difference)) < 1e-12
-
-
-def _alike_words(task: TaskCard) -> str:
-    """With three or more classes two wrong answers may still differ."""
-    return "right on the same examples" if len(task.labels) > 2 else "identical answers"
 
 
 def _listed(parts: list[str]) -> str:

@@ -17,7 +17,8 @@ from reports.build import build_reports, command
 from reports.cells import in_order, measured_card
 from reports.notices import notices
 from reports.record import AugmentedText, Interval, ModelCard, Record, TransferCard
-from reports.verdicts import headlines, remarks, twin_effects
+from reports.twins import twin_effects
+from reports.verdicts import headlines, remarks
 
 
 def write(runs: Path, *records: Record) -> None:
