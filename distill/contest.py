@@ -195,14 +195,16 @@ def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: st
         first = firsts.setdefault(seeds[0].student.name, seeds)
         if first is not seeds:
             own, other = (list(answers(jobs, prepared).values()) for jobs in (seeds, first))
-            words = _in_words(difference(prepared.task, own, other, references), prepared.task.data.metric)
+            interval = difference(prepared.task, own, other, references)
+            words = _in_words(interval, prepared.task.data.metric, alone=min(len(own), len(other)) < 2)
             notes.append(f"{seeds[0].row} against {first[0].row}{steps}: {words}.")
     return notes
 
 
-def _in_words(interval: Interval, metric: str) -> str:
+def _in_words(interval: Interval, metric: str, *, alone: bool) -> str:
     style = metric_style(metric)
     unit = " points of" if style.percent else " in"
     level = f"{interval.level * 100:g} % interval {style.interval(interval)}"
     seen = ", which includes zero: no difference is seen" if interval.low <= 0 <= interval.high else ""
-    return f"{style.signed(interval.difference)}{unit} {style.label} ({level}{seen})"
+    seed = ", with this one seed" if alone else ""
+    return f"{style.signed(interval.difference)}{unit} {style.label}{seed} ({level}{seen})"

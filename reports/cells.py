@@ -36,6 +36,11 @@ def students_of(record: Record) -> list[ModelCard]:
     return [card for card in record.models if card.role == "student"]
 
 
+def seeds_of(record: Record) -> int:
+    """With how many each student was trained; a teacher is one model, whatever this is."""
+    return max((len(card.quality.by_seed) for card in record.models if card.role in ("student", "twin")), default=1)
+
+
 def twin_of(record: Record, student: ModelCard) -> ModelCard | None:
     return next((card for card in record.models if _are_twins(card, student)), None)
 

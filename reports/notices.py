@@ -1,7 +1,7 @@
 """What a reader must know before the figures of a run: computed from the record, and shown beside its own notes."""
 
 from common.words import counted
-from reports.cells import in_order, teacher_of
+from reports.cells import in_order, seeds_of, teacher_of
 from reports.record import Interval, ModelCard, Record
 from reports.statistics import smallest_visible
 from reports.twins import SMALL
@@ -9,10 +9,10 @@ from reports.words import MetricStyle, metric_style
 
 
 def notices(record: Record) -> list[str]:
-    """Sentences: undistilled models and baselines better than the teacher, and an evaluation split that is small."""
+    """Sentences: undistilled models and baselines better than the teacher, a single seed, a small evaluation split."""
     teacher = teacher_of(record)
     better = [] if teacher is None else [_better(card, teacher, record) for card in in_order(record)]
-    return [text for text in (*better, _small(record)) if text]
+    return [text for text in (*better, _of_seeds(record), _small(record)) if text]
 
 
 def _better(card: ModelCard, teacher: ModelCard, record: Record) -> str:
@@ -33,6 +33,17 @@ def _with_interval(name: str, lead: str, interval: Interval, style: MetricStyle)
     if interval.low <= 0 <= interval.high:
         return f"{name} is ahead of the teacher by {lead}, but the {level} includes zero."
     return f"{name} is better than the teacher by {lead} ({level})."
+
+
+def _of_seeds(record: Record) -> str:
+    """Of one seed: what the intervals leave out is as large as what distillation adds, often."""
+    intervals = [card.quality.against_teacher or card.quality.against_twin for card in record.models]
+    if seeds_of(record) > 1 or not any(intervals):
+        return ""
+    return (
+        "One seed of each student: the intervals are over examples alone. What another draw of weights and order would "
+        "change is not in them, and may be more than any difference here."
+    )
 
 
 def _small(record: Record) -> str:

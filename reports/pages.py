@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from common.ablation_record import AblationRecord
 from reports import details, tables
-from reports.cells import headline_cells, teacher_of
+from reports.cells import headline_cells, seeds_of, teacher_of
 from reports.compress_table import compression_table, verdict
 from reports.curves import curve_stack, layer_stacks, stages_of, term_colours
 from reports.notices import notices
@@ -42,7 +42,8 @@ def run_page(record: Record) -> dict[str, Any]:
         "notes": [*record.notes, *notices(record)],
         "remarks": [(line, model_colour(line.model, colours)) for line in remarks(record)],
         "quality": (teacher_of(record) or record.models[0]).quality,
-        "seeds": max(len(card.quality.by_seed) for card in record.models),
+        "seeds": seeds_of(record),
+        "taught": teacher_of(record) is not None,
         "sized": any(card.size for card in record.models),
         "level": next(
             (100 * card.quality.against_teacher.level for card in record.models if card.quality.against_teacher), 95

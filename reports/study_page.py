@@ -33,6 +33,7 @@ def study_page(record: StudyRecord) -> dict[str, Any]:
         "importances": Markup(draw_strip(importances(record))) if record.importances else None,
         "slices": [Markup(drawn) for drawn in slices(record)],
         "finals": finals(record),
+        "final_seeds": final_seeds(record),
         "trials": trials(record),
         "space": details.pairs(record.space),
         "limits": details.pairs(record.limits) if record.limits else None,
@@ -73,7 +74,13 @@ def _final_words(row: FinalRow, record: StudyRecord) -> str:
         return f"In full, {row.name} shows no difference to the preset ({level}){speed}."
     better = (interval.difference > 0) == record.higher_is_better
     size = style.difference(interval.difference)
-    return f"In full, {row.name} is {size} {'better' if better else 'worse'} than the preset ({level}){speed}."
+    alone = "" if final_seeds(record) > 1 else ", with this one seed"
+    return f"In full, {row.name} is {size} {'better' if better else 'worse'} than the preset{alone} ({level}){speed}."
+
+
+def final_seeds(record: StudyRecord) -> int:
+    """With how many the rows were trained in full."""
+    return max((len(row.by_seed) for row in record.finals), default=1)
 
 
 def states(record: StudyRecord) -> dict[str, int]:

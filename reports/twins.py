@@ -36,7 +36,7 @@ def twin_effects(record: Record) -> list[TwinEffect]:
         verdict = (
             f"distillation adds nothing here: {alike_words(record.task)} with and without it"
             if alike(student.quality.against_twin)
-            else _twin_words(record.task, student.quality.n, difference, interval)
+            else _twin_words(record.task, student.quality.n, difference, interval, alone=min(map(len, seeds)) < 2)
         )
         effects.append(
             TwinEffect(student=student, twin=twin, difference=difference, interval=interval, verdict=verdict)
@@ -44,7 +44,8 @@ def twin_effects(record: Record) -> list[TwinEffect]:
     return effects
 
 
-def _twin_words(task: TaskCard, n: int, difference: float, interval: Interval | None) -> str:
+def _twin_words(task: TaskCard, n: int, difference: float, interval: Interval | None, *, alone: bool) -> str:
+    """`alone`: one of the two was trained with a single seed, which no interval over examples knows of."""
     style = metric_style(task.metric)
     amount, signed = style.difference(difference), style.signed(difference)
     if interval is None:
@@ -56,10 +57,11 @@ def _twin_words(task: TaskCard, n: int, difference: float, interval: Interval | 
             seen = f"distillation makes no difference that {counted(n, 'example')} can show"
             return f"{seen}: {signed}{points}, and the {level} includes zero"
         return f"distillation adds nothing here: {signed}{points}, and the {level} includes zero"
+    seed = ", with this one seed" if alone else ""
     gains = (difference > 0) == task.higher_is_better
     if task.higher_is_better:
-        return f"distillation {'adds' if gains else 'costs'} {amount} ({level})"
-    return f"distillation {'lowers' if gains else 'raises'} the {style.label} by {amount} ({level})"
+        return f"distillation {'adds' if gains else 'costs'} {amount}{seed} ({level})"
+    return f"distillation {'lowers' if gains else 'raises'} the {style.label} by {amount}{seed} ({level})"
 
 
 def alike(interval: Interval | None) -> bool:

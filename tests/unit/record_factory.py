@@ -310,6 +310,16 @@ def regression() -> Record:
     return Record(name="stsb-tiny", provenance=provenance(), task=card, models=cards)
 
 
+def one_seed(record: Record) -> Record:
+    """The same run, each model trained once."""
+
+    def cut(card: ModelCard) -> ModelCard:
+        kept = dict(list(card.quality.by_seed.items())[:1])
+        return replace(card, quality=replace(card.quality, by_seed=kept, spread=None))
+
+    return replace(record, models=tuple(cut(card) for card in record.models))
+
+
 def minimal() -> Record:
     """Two models with one figure each; no size, speed, stage, curve, label or majority."""
     bare = task(name="bare", labels=(), rows={}, origins={}, majority=None, sources={}, notes=())

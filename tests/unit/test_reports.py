@@ -328,6 +328,28 @@ def test_twin_without_interval_is_judged_by_seeds_or_not_at_all() -> None:
     assert verdict(1) == "with minus without distillation: +2.6 accuracy; no interval, so nothing is decided"
 
 
+def test_one_seed_is_not_said_to_be_several(tmp_path: Path, rich: Page) -> None:
+    """The intervals of a run with the default --seeds 1 are over examples alone, and the page says so thrice."""
+    one = record_factory.one_seed(record_factory.rich())
+    assert twin_effects(one)[0].verdict == (
+        "distillation adds 2.6 points, with this one seed (95 % interval +1.7 to +3.5)"
+    )
+    (said,) = notices(one)
+    assert said.startswith("One seed of each student: the intervals are over examples alone.")
+    bare = tuple(replace(card, quality=replace(card.quality, against_teacher=None)) for card in one.models[:1])
+    assert notices(replace(one, models=bare)) == []
+    text = shown_page(tmp_path, replace(one, models=one.models[:3])).text
+    assert "paired bootstrap over examples. The teacher is one model" in text
+    assert "as far as examples show it" in text
+    assert "examples and seeds" not in text
+    assert said in text
+    assert "over examples and seeds. Of the variance that seeds bring, 3 show about 67 %" in rich.text
+    assert "this one seed" not in rich.text
+    minimal = record_factory.minimal()
+    untaught = shown_page(tmp_path, replace(minimal, models=minimal.models[1:])).text
+    assert "The teacher is one model" not in untaught
+
+
 def test_distillation_that_harms_is_said_to() -> None:
     rich = record_factory.rich()
     tiny = rich.model("tiny")
@@ -410,7 +432,7 @@ def test_a_lead_within_chance_is_not_called_better() -> None:
     assert notices(record_factory.rich()) == []
     worse = record_factory.regression()
     twin = replace(worse.models[2], quality=replace(worse.models[2].quality, value=0.3, against_teacher=None))
-    (undecided,) = notices(replace(worse, models=(*worse.models[:2], twin)))
+    undecided, _ = notices(replace(worse, models=(*worse.models[:2], twin)))
     assert undecided.startswith(
         "tiny without distillation is ahead of the teacher by 0.102 of MSE; there is no interval"
     )
