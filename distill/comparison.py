@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedModel
 
-from common.artifact import load
+from common.artifact import CONFIG, load
+from common.files import read_object
 from common.progress import say
 from common.provenance import provenance
 from distill.cards import TEACHER, baseline_card, student_card, task_card, teacher_card
@@ -69,17 +70,23 @@ def compared(
                 groups, teacher.prepared, equal=None if config.distilling.ablate else config.distilling.equal
             ),
             *teacher.prepared.truncations(),
-            *_setting_notes(teacher, students),
+            *setting_notes(teacher, groups),
         ),
     )
 
 
-def _setting_notes(teacher: Teacher, students: Mapping[str, PreTrainedModel]) -> list[str]:
-    """With which numbers, found on the selection split, outputs are read; one sentence a number."""
-    models = {TEACHER: teacher.model, **students}
-    found = {row: settings_of(model, teacher.prepared.task) for row, model in models.items()}
+def setting_notes(teacher: Teacher, groups: Sequence[Sequence[Job]]) -> list[str]:
+    """With which numbers, found on the selection split, outputs are read; one sentence a number.
+
+    Each model has its own, a twin too, though it is its student in shape and cost.
+    """
+    task = teacher.prepared.task
+    found: dict[str, Mapping[str, float]] = {TEACHER: settings_of(teacher.model, task)}
+    if task.settings:
+        found |= {group[0].row: read_object(group[0].model_folder / CONFIG, advice="run again") for group in groups}
+    seed = "; of the first seed" if any(len(group) > 1 for group in groups) else ""
     return [
-        f"{name.replace('_', ' ').capitalize()}, found on the selection split: "
+        f"{name.replace('_', ' ').capitalize()}, found on the selection split{seed}: "
         + ", ".join(f"{row} {values[name]:.3f}" for row, values in found.items() if name in values)
         + "."
         for name in teacher.prepared.task.settings
