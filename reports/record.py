@@ -264,7 +264,7 @@ class Record:
     failures: tuple[str, ...] = ()
     """What did not work in this run, in words; a report shows it first."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, in words: "distillation adds nothing here: ..."."""
+    """What a reader should know, in words: "several texts were cut: ..."."""
 
     def model(self, name: str) -> ModelCard:
         for card in self.models:

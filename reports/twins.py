@@ -10,6 +10,8 @@ from reports.words import metric_style
 
 SMALL = 200
 """With fewer evaluation examples than this a difference that isn't seen may well be there."""
+NEGLIGIBLE = 0.005
+"""That distillation adds nothing is said where no end of the interval is further from zero: half a point."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,42 +35,76 @@ def twin_effects(record: Record) -> list[TwinEffect]:
         seeds = [list(card.quality.by_seed.values()) for card in (student, twin)]
         interval = student.quality.against_twin or seed_difference(*seeds)
         difference = interval.difference if interval else student.quality.value - twin.quality.value
-        verdict = (
-            f"distillation adds nothing here: {alike_words(record.task)} with and without it"
-            if alike(student.quality.against_twin)
-            else _twin_words(record.task, student.quality.n, difference, interval, alone=min(map(len, seeds)) < 2)
-        )
+        words = _Words(task=record.task, n=student.quality.n, alone=min(map(len, seeds)) < 2)
+        verdict = words.equal() if alike(student.quality.against_twin) else words.verdict(difference, interval)
         effects.append(
             TwinEffect(student=student, twin=twin, difference=difference, interval=interval, verdict=verdict)
         )
     return effects
 
 
-def _twin_words(task: TaskCard, n: int, difference: float, interval: Interval | None, *, alone: bool) -> str:
-    """`alone`: one of the two was trained with a single seed, which no interval over examples knows of."""
-    style = metric_style(task.metric)
-    amount, signed = style.difference(difference), style.signed(difference)
-    if interval is None:
-        return f"with minus without distillation: {signed} {style.label}; no interval, so nothing is decided"
-    level = f"{interval.level * 100:g} % interval {style.interval(interval)}"
-    if interval.low <= 0 <= interval.high:
-        points = " points" if style.percent else ""
-        if n < SMALL:
-            seen = f"distillation makes no difference that {counted(n, 'example')} can show"
-            return f"{seen}: {signed}{points}, and the {level} includes zero"
-        return f"distillation adds nothing here: {signed}{points}, and the {level} includes zero"
-    seed = ", with this one seed" if alone else ""
-    gains = (difference > 0) == task.higher_is_better
-    if task.higher_is_better:
-        return f"distillation {'adds' if gains else 'costs'} {amount}{seed} ({level})"
-    return f"distillation {'lowers' if gains else 'raises'} the {style.label} by {amount}{seed} ({level})"
+@dataclass(frozen=True, kw_only=True)
+class _Words:
+    """What is said of a student and its twin."""
+
+    task: TaskCard
+    n: int
+    """Evaluation examples."""
+    alone: bool
+    """One of the two was trained with a single seed, which no interval over examples knows of."""
+
+    def equal(self) -> str:
+        """Of two that no resample told apart."""
+        return f"{self._nothing}: {alike_words(self.task)} with and without it"
+
+    def verdict(self, difference: float, interval: Interval | None) -> str:
+        style = metric_style(self.task.metric)
+        signed = style.signed(difference)
+        if interval is None:
+            return f"with minus without distillation: {signed} {style.label}; no interval, so nothing is decided"
+        level = f"{interval.level * 100:g} % interval {style.interval(interval)}"
+        if interval.low <= 0 <= interval.high:
+            points = " points" if style.percent else ""
+            return f"{self._unseen(interval)}: {signed}{points}, and the {level} {self._around_zero(interval)}"
+        gains, amount = (difference > 0) == self.task.higher_is_better, style.difference(difference)
+        if self.task.higher_is_better:
+            return f"distillation {'adds' if gains else 'costs'} {amount}{self._seed} ({level})"
+        return f"distillation {'lowers' if gains else 'raises'} the {style.label} by {amount}{self._seed} ({level})"
+
+    def _unseen(self, interval: Interval) -> str:
+        if self.n >= SMALL and not self._negligible(interval):
+            return "no effect of distillation is seen"
+        return self._nothing
+
+    @property
+    def _nothing(self) -> str:
+        if self.n < SMALL:
+            return f"distillation makes no difference that {counted(self.n, 'example')} can show"
+        return f"distillation adds nothing here{self._seed}"
+
+    def _around_zero(self, interval: Interval) -> str:
+        if self.n < SMALL or not self._negligible(interval):
+            return "includes zero"
+        return f"lies within {'half a point' if metric_style(self.task.metric).percent else NEGLIGIBLE} of zero"
+
+    def _negligible(self, interval: Interval) -> bool:
+        """Errors have units of their own: no size is small for all of them."""
+        return self.task.higher_is_better and max(-interval.low, interval.high) <= NEGLIGIBLE
+
+    @property
+    def _seed(self) -> str:
+        return ", with this one seed" if self.alone else ""
 
 
 def alike(interval: Interval | None) -> bool:
-    """Whether no resample told the two models apart: they answer alike, which is more than a difference of zero."""
+    """Whether no resample told the two models apart, which is more than a difference of zero."""
     return interval is not None and max(abs(interval.low), abs(interval.high), abs(interval.difference)) < 1e-12
 
 
 def alike_words(task: TaskCard) -> str:
-    """With three or more classes two wrong answers may still differ."""
-    return "right on the same examples" if len(task.labels) > 2 else "identical answers"
+    """What follows for their answers: of accuracy that they are right on the same examples, and with two classes that
+    they say the same; other scores are equal for unequal answers too.
+    """
+    if task.metric != "accuracy" or task.kind not in ("classification", "choices"):
+        return "the same score on every resample"
+    return "identical answers" if len(task.labels) == 2 else "right on the same examples"

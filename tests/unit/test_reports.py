@@ -85,7 +85,7 @@ def test_twins_are_told_with_their_interval(rich: Page) -> None:
     rows = rich.table("student", "verdict")
     assert (
         rows["distil"]["verdict"]
-        == "distillation adds nothing here: +0.3 points, and the 95 % interval −0.6 to +1.2 includes zero"
+        == "no effect of distillation is seen: +0.3 points, and the 95 % interval −0.6 to +1.2 includes zero"
     )
     assert rows["tiny"]["difference"] == "+2.6 +1.7 to +3.5"
     assert "albert" not in rows
@@ -450,12 +450,42 @@ def test_a_small_evaluation_set_is_said_to_be_small() -> None:
     )
 
 
-def test_identical_answers_are_said_to_be_identical() -> None:
-    record = record_factory.small()
+def test_identical_answers_are_said_to_be_identical_where_that_follows() -> None:
+    """Constants have one Matthews, wrong answers one F1, x and 2x one Pearson: only accuracy tells of answers."""
+    record = record_factory.small(4000)
     assert twin_effects(record)[0].verdict == "distillation adds nothing here: identical answers with and without it"
     assert "(54.2 against 54.2, identical answers)" in headlines(record)[0].text
     three = replace(record, task=replace(record.task, labels=("a", "b", "c")))
     assert "right on the same examples with and without it" in twin_effects(three)[0].verdict
+    for changes in ({"metric": "matthews"}, {"metric": "f1"}, {"kind": "multilabel"}, {"kind": "tags"}):
+        other = replace(record, task=replace(record.task, **changes))  # type: ignore[arg-type]
+        assert "identical" not in headlines(other)[0].text
+        assert twin_effects(other)[0].verdict.endswith("here: the same score on every resample with and without it")
+    assert twin_effects(record_factory.small())[0].verdict == (
+        "distillation makes no difference that 24 examples can show: identical answers with and without it"
+    )
+
+
+def test_that_distillation_adds_nothing_needs_an_interval_close_to_zero() -> None:
+    """A wide interval that holds zero shows no effect, and shows no absence of one either."""
+    wide = twin_effects(record_factory.small(4000, low=-0.001, high=0.097))[0].verdict
+    assert wide.startswith("no effect of distillation is seen: +4.8 points, and the 95 % interval")
+    assert wide.endswith("includes zero")
+    close = record_factory.small(4000, low=-0.003, high=0.005)
+    assert twin_effects(close)[0].verdict == (
+        "distillation adds nothing here: +0.1 points, and the 95 % interval −0.3 to +0.5 lies within half a point of "
+        "zero"
+    )
+    assert twin_effects(record_factory.one_seed(close))[0].verdict.startswith(
+        "distillation adds nothing here, with this one seed: "
+    )
+    assert "no effect" in twin_effects(record_factory.small(4000, low=-0.003, high=0.0051))[0].verdict
+    few = twin_effects(record_factory.small(100, low=-0.003, high=0.005))[0].verdict
+    assert few.startswith("distillation makes no difference that 100 examples can show: +0.1 points")
+    matthews = replace(close, task=replace(close.task, metric="matthews"))
+    assert twin_effects(matthews)[0].verdict.endswith("−0.003 to +0.005 lies within 0.005 of zero")
+    errors = replace(close, task=replace(close.task, metric="mse", higher_is_better=False))
+    assert "no effect of distillation is seen" in twin_effects(errors)[0].verdict, "an error has a unit of its own"
 
 
 def test_seeds_that_agree_do_not_make_answers_identical() -> None:
