@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reports.record import Compression, CompressionRow, Latency
 from reports.tables import Field, Table, cost_field, latency_field
-from reports.words import TIMES, compared, metric_style, percent, scaled, significant
+from reports.words import TIMES, compared, metric_style, percent, scaled, significant, times
 
 Key = tuple[int, int]
 """Batch and length."""
@@ -119,7 +119,7 @@ def _faster(chain: Compression, last: CompressionRow, key: Key) -> str:
     ratios = [(first, f"{first.runtime} {first.precision}")]
     ratios += [(base, f"its {base.runtime} {base.precision}")] if base is not first else []
     told = " and ".join(
-        f"{_milliseconds(row, key) / _milliseconds(last, key):.1f}{TIMES} the speed of {words}" for row, words in ratios
+        f"{times(_milliseconds(row, key) / _milliseconds(last, key))} the speed of {words}" for row, words in ratios
     )
     return f"at {key[0]} {TIMES} {key[1]} has {told}"
 

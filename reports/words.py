@@ -7,6 +7,9 @@ from reports.record import Interval
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 
+_MOST_DIGITS = 6
+"""What is smaller still is the noise of computing."""
+
 _PERCENT_METRICS = {"accuracy", "f1", "precision", "recall", "em", "exact"}
 _LABELS = {
     "pearson_spearman": "mean of Pearson and Spearman",
@@ -37,7 +40,12 @@ class MetricStyle:
         return number(100 * value, 1) if self.percent else number(value, 3)
 
     def signed(self, value: float) -> str:
-        text = self.value(value)
+        """A difference, or an end of one's interval.
+
+        >>> metric_style("accuracy").signed(0.0003), metric_style("accuracy").signed(-0.0003)
+        ('+0.03', '\N{MINUS SIGN}0.03')
+        """
+        text = self._apart(value)
         return text if text.startswith(MINUS) or not text.strip("0.,") else f"+{text}"
 
     def interval(self, interval: Interval) -> str:
@@ -46,7 +54,13 @@ class MetricStyle:
 
     def difference(self, value: float) -> str:
         """A size without sign, with its unit: "2.1 points"."""
-        return f"{self.value(abs(value))} points" if self.percent else self.value(abs(value))
+        return f"{self._apart(abs(value))} points" if self.percent else self._apart(abs(value))
+
+    def _apart(self, value: float) -> str:
+        """With as many more digits as part it from zero: what is said of a difference rests on its sign."""
+        shown, least = (100 * value, 1) if self.percent else (value, 3)
+        texts = (number(shown, digits) for digits in range(least, _MOST_DIGITS + 1))
+        return next((text for text in texts if text.strip("0.,")), self.value(0.0))
 
     @property
     def heading(self) -> str:
@@ -118,7 +132,23 @@ def duration(seconds: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    return f"{number(100 * fraction, 1)} %"
+    """With as many digits as keep what is less than the whole from reading as the whole.
+
+    >>> percent(0.8412), percent(1.0), percent(0.99997)
+    ('84.1 %', '100.0 %', '99.997 %')
+    """
+    shown = 100 * fraction
+    digits = next((few for few in range(1, _MOST_DIGITS) if number(shown, few) != number(100, few)), 1)
+    return f"{number(shown, digits if fraction < 1 else 1)} %"
+
+
+def times(ratio: float) -> str:
+    """How many times: two decimals where one would make of 1.05 a tenth.
+
+    >>> times(12.34), times(1.05), times(0.8)
+    ('12.3\N{MULTIPLICATION SIGN}', '1.05\N{MULTIPLICATION SIGN}', '0.80\N{MULTIPLICATION SIGN}')
+    """
+    return f"{ratio:,.{2 if ratio < 1.2 else 1 if ratio < 100 else 0}f}{TIMES}"
 
 
 def p_value(value: float) -> str:
@@ -143,5 +173,4 @@ def compared(teacher: float, model: float, *, less: str, more: str, same: str) -
     ratio = max(teacher, model) / min(teacher, model)
     if ratio < 1.05:
         return same
-    amount = f"{ratio:,.1f}" if ratio < 100 else f"{ratio:,.0f}"
-    return f"{amount}{TIMES} {less if model < teacher else more}"
+    return f"{times(ratio)} {less if model < teacher else more}"

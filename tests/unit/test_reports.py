@@ -70,7 +70,7 @@ def test_summary_table(rich: Page) -> None:
         "latency p50, batch 32 × 128 tokens": "122 ms 3.1× faster",
         "peak memory": "121 MB 1.5× less",
     }
-    assert rows["albert albert, 6 layers of 384"]["latency p50, batch 1 × 16 tokens"] == "2.91 ms 1.1× slower"
+    assert rows["albert albert, 6 layers of 384"]["latency p50, batch 1 × 16 tokens"] == "2.91 ms 1.12× slower"
     assert rows["albert albert, 6 layers of 384"]["FLOPs"] == "2.81 G the same"
     assert rows["TF-IDF + logistic regression"]["parameters"] == "—"
     assert rows["always the most frequent class"]["accuracy, %"] == "23.1"
@@ -95,7 +95,7 @@ def test_albert_is_told_to_be_small_but_not_fast(rich: Page) -> None:
     assert "albert shares one set of layer weights" in rich.text
     assert "still runs it 6 times" in rich.text
     assert (
-        "albert is slower than the teacher at batch 1 × 16 tokens (1.1× slower); batch 32 × 128 tokens (1.1× slower)."
+        "albert is slower than the teacher at batch 1 × 16 tokens (1.12× slower); batch 32 × 128 tokens (1.12× slower)."
         in rich.text
     )
 
@@ -182,7 +182,7 @@ def test_index_lists_runs_and_survives_a_broken_record(built: Path) -> None:
         "83.2",
         "96.8 %",
         "3.8× smaller 23.7 MB",
-        "1.1× slower batch 1 × 16 tokens",
+        "1.12× slower batch 1 × 16 tokens",
     ]
     assert next(row for row in rows if row[0] == "stsb-tiny")[6] == "1.12× the teacher's error"
     assert {"stsb-tiny.html", "bare-tiny.html", "pydocs-tiny-distil-albert.html"} <= set(shown.addresses)
@@ -514,7 +514,7 @@ def test_unreliable_speed_is_not_told_as_a_fact(p95: float, repeats: int, reason
     row = shown.table("model", "accuracy, %")["tiny bert, 4 layers of 312"]
     assert row["latency p50, batch 1 × 16 tokens"] == "0.832 ms not reliable"
     assert row["latency p50, batch 32 × 128 tokens"] == "122 ms 3.1× faster"
-    assert "albert is slower than the teacher at batch 32 × 128 tokens (1.1× slower)." in shown.text
+    assert "albert is slower than the teacher at batch 32 × 128 tokens (1.12× slower)." in shown.text
     rows = next(table for table in page_of(tmp_path / "out/index.html").tables if table[0][0] == "run")
     assert rows[1][-1] == "not reliable batch 1 × 16 tokens"
 
