@@ -52,12 +52,16 @@ class FinalRow:
     spread: float | None
     by_seed: dict[str, float]
     latency_ms: float
-    """Measured in turns with the other rows."""
+    """Measured in turns with the other rows: the median."""
     size_mb: float
     against_preset: Interval | None
     """This row minus the preset, over paired examples and seeds."""
     folder: str
     """Of the first seed's model."""
+    p95_ms: float | None = None
+    """Of the same measurement: by how much it scattered; None in records of before, as the next."""
+    repeats: int | None = None
+    """How often it was timed."""
 
 
 @dataclass(frozen=True, kw_only=True)

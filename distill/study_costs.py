@@ -16,6 +16,7 @@ from distill.compress_chain import Artifact
 from distill.compress_measure import bound
 from distill.measure import measure_latency, time_calls, weight_bytes
 from distill.runtimes import RUNTIMES
+from reports.record import Latency
 from students.albert import share
 from students.build import build_student
 from students.onnx_folder import MODEL
@@ -76,7 +77,12 @@ def _timed(bench: "Bench", artifacts: Mapping[str, Artifact]) -> dict[str, float
 
 
 def milliseconds(artifacts: Mapping[str, Artifact], task: Task, length: int, *, seconds: float) -> dict[str, float]:
-    """Median of a text of `length` pieces on one thread, of each artifact in turn, on the runtime that it ships on."""
+    """Median of `latencies`."""
+    return {name: cell.p50_ms for name, cell in latencies(artifacts, task, length, seconds=seconds).items()}
+
+
+def latencies(artifacts: Mapping[str, Artifact], task: Task, length: int, *, seconds: float) -> dict[str, Latency]:
+    """Of a text of `length` pieces on one thread, of each artifact in turn, on the runtime that it ships on."""
     if all(artifact.kind == "torch" for artifact in artifacts.values()):
         models = {name: share(load(artifact.folder)[0]) for name, artifact in artifacts.items()}
         found = measure_latency(models, batches=(1,), lengths=(length,), threads=(1,), seconds=seconds)
@@ -84,7 +90,7 @@ def milliseconds(artifacts: Mapping[str, Artifact], task: Task, length: int, *, 
         runtimes = {name: RUNTIMES[artifact.kind](artifact, task, "fp32")[0] for name, artifact in artifacts.items()}
         calls = {name: partial(bound, runtime) for name, runtime in runtimes.items()}
         found = time_calls(calls, cells=[(1, length)], seconds=seconds)
-    return {name: cells[0].p50_ms for name, cells in found.items()}
+    return {name: cells[0] for name, cells in found.items()}
 
 
 def model_bytes(artifact: Artifact) -> int:

@@ -15,7 +15,7 @@ from distill.contest import answers
 from distill.job import Job
 from distill.runs import finished
 from distill.study_config import SearchOptions
-from distill.study_costs import milliseconds, model_bytes
+from distill.study_costs import latencies, model_bytes
 from distill.study_objectives import best
 from distill.study_runner import SETTINGS
 from distill.study_shipping import answered, fixed_chain, shipped
@@ -77,7 +77,7 @@ def final_rows(
 
     By name: seed to predictions for the evaluation split, what the first seed ships as, and the trial's number.
     """
-    times = milliseconds(firsts, task, length, seconds=3.0 * len(firsts))
+    times = latencies(firsts, task, length, seconds=3.0 * len(firsts))
     found = []
     for name, own in predictions.items():
         by_seed = {seed: task.metrics(values, references)[task.data.metric] for seed, values in own.items()}
@@ -90,10 +90,12 @@ def final_rows(
                 value=value,
                 spread=spread,
                 by_seed={str(seed): score for seed, score in by_seed.items()},
-                latency_ms=times[name],
+                latency_ms=times[name].p50_ms,
                 size_mb=model_bytes(firsts[name]) / 1e6,
                 against_preset=None if name == PRESET else difference(task, answers_of, preset, references),
                 folder=str(firsts[name].folder),
+                p95_ms=times[name].p95_ms,
+                repeats=times[name].repeats,
             )
         )
     return tuple(found)

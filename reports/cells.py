@@ -82,9 +82,13 @@ def latency_in(card: ModelCard, cell: Cell) -> Latency | None:
 
 def doubt(*latencies: Latency | None) -> str:
     """Why these figures can't be relied on: "p95 is 26x p50", "3 repeats"; empty where they can."""
-    found = [latency for latency in latencies if latency]
-    ratio = max((latency.p95_ms / latency.p50_ms for latency in found), default=0.0)
-    fewest = min((latency.repeats for latency in found), default=FEWEST_REPEATS)
+    return doubt_of(*((latency.p50_ms, latency.p95_ms, latency.repeats) for latency in latencies if latency))
+
+
+def doubt_of(*figures: tuple[float, float, int]) -> str:
+    """`doubt` of p50, p95 and repeats."""
+    ratio = max((p95 / p50 for p50, p95, _ in figures), default=0.0)
+    fewest = min((repeats for *_, repeats in figures), default=FEWEST_REPEATS)
     if ratio > UNSTEADY:
         return f"p95 is {ratio:.{1 if ratio < 10 else 0}f}{chr(0xD7)} p50"
     return f"{fewest} repeat{'' if fewest == 1 else 's'}" if fewest < FEWEST_REPEATS else ""

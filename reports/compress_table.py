@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from reports.cells import doubt
 from reports.record import Compression, CompressionRow, Latency
 from reports.tables import Field, Table, cost_field, latency_field
 from reports.words import TIMES, compared, metric_style, percent, scaled, significant, times
@@ -72,15 +73,15 @@ def best_baseline(chain: Compression, key: Key) -> CompressionRow | None:
 
 
 def pick(chain: Compression, *, higher_is_better: bool) -> CompressionRow:
-    """Of the last model's forms the fastest, by measured milliseconds at the smallest batch and length, that loses no
-    more than `max_drop` against its fp32 form in torch; where nothing was timed, the last artifact.
+    """Of the last model's forms the fastest, by milliseconds at the smallest batch and length that can be relied on, of
+    those that lose no more than `max_drop` against its fp32 form in torch; without such times, the last artifact.
     """
     fp32 = [place for place, row in enumerate(chain.rows) if _is_torch_fp32(row) and row.role != "baseline"]
     place = fp32[-1] if fp32 else 0
     forms = [row for row in chain.rows[place:] if row.role == "chain"] or [chain.rows[-1]]
     sign = 1 if higher_is_better else -1
     good = [row for row in forms if sign * (chain.rows[place].value - row.value) <= chain.max_drop]
-    timed = [row for key in cells_of(chain)[:1] for row in good if time_of(row, key) is not None]
+    timed = [row for key in cells_of(chain)[:1] for row in good if time_of(row, key) and not doubt(time_of(row, key))]
     if timed:
         return min(timed, key=lambda row: _milliseconds(row, cells_of(chain)[0]))
     # The same folder in another precision is no artifact of its own.
@@ -112,10 +113,13 @@ def _kept(first: CompressionRow, last: CompressionRow, *, higher_is_better: bool
 
 
 def _faster(chain: Compression, last: CompressionRow, key: Key) -> str:
-    """The speed of a row as a multiple of the first row's and of the best baseline's."""
+    """The speed of a row as a multiple of the first row's and of the best baseline's, if all can be relied on."""
     first, base = chain.rows[0], best_baseline(chain, key)
     if base is None or time_of(last, key) is None:
         return ""
+    reason = doubt(*(time_of(row, key) for row in (last, first, base)))
+    if reason:
+        return f"at {key[0]} {TIMES} {key[1]} was timed in a way that is not reliable ({reason})"
     ratios = [(first, f"{first.runtime} {first.precision}")]
     ratios += [(base, f"its {base.runtime} {base.precision}")] if base is not first else []
     told = " and ".join(

@@ -1,12 +1,14 @@
 """What the page of a study is given to show."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
 
 from common.study_record import FinalRow, StudyRecord, TrialRow
 from reports import details
+from reports.cells import doubt_of
 from reports.pareto import pareto_front
 from reports.plots import draw_scatter
 from reports.points import Point, Scatter
@@ -67,7 +69,10 @@ def _final_words(row: FinalRow, record: StudyRecord) -> str:
     assert interval is not None
     preset = record.finals[0]
     level = f"{100 * interval.level:g} % interval {style.interval(interval)}"
+    reason = _doubt(row, preset)
     speed = f", at {number(preset.latency_ms / row.latency_ms, 2)} times the preset's speed"
+    if reason:
+        speed = f"; how fast it is was not measured reliably ({reason})"
     if record.target == "teacher":
         speed = ""
     if interval.low <= 0 <= interval.high:
@@ -76,6 +81,12 @@ def _final_words(row: FinalRow, record: StudyRecord) -> str:
     size = style.difference(interval.difference)
     alone = "" if final_seeds(record) > 1 else ", with this one seed"
     return f"In full, {row.name} is {size} {'better' if better else 'worse'} than the preset{alone} ({level}){speed}."
+
+
+def _doubt(*rows: FinalRow) -> str:
+    """Why the latencies of these rows can't be relied on; empty where they can, or where older records do not tell."""
+    known = ((row.latency_ms, row.p95_ms, row.repeats) for row in rows)
+    return doubt_of(*((p50, p95, repeats) for p50, p95, repeats in known if p95 is not None and repeats is not None))
 
 
 def final_seeds(record: StudyRecord) -> int:
@@ -187,13 +198,18 @@ def finals(record: StudyRecord) -> Table:
                 order=row.value,
             ),
             interval_field(row.against_preset, record.metric),
-            _number(row.latency_ms),
+            _latency(row),
             _number(row.size_mb),
             Field(text=str(len(row.by_seed)), order=len(row.by_seed)),
         )
         for row in record.finals
     )
     return Table(headings=headings, rows=rows)
+
+
+def _latency(row: FinalRow) -> Field:
+    field = _number(row.latency_ms)
+    return replace(field, under="not reliable", tone="bad") if _doubt(row) else field
 
 
 def studies_table(records: Mapping[str, StudyRecord]) -> Table:

@@ -116,6 +116,30 @@ def test_the_verdict_is_about_the_fastest_form_that_keeps_the_budget() -> None:
     assert pick(errors, higher_is_better=False).precision == "fp32"
 
 
+def doubted(entry: CompressionRow, *, p95: float = 30.0, repeats: int = 50) -> CompressionRow:
+    """With times of a busy machine."""
+    cells = tuple(replace(cell, p95_ms=p95 * cell.p50_ms, repeats=repeats) for cell in entry.latency)
+    return replace(entry, latency=cells)
+
+
+def test_no_speed_is_claimed_from_times_that_are_not_reliable() -> None:
+    """Neither where the row is chosen by them, nor where it is compared, nor where what it is compared with is."""
+    *others, last = chain().rows
+    spoiled = replace(chain(), rows=(*others, doubted(last)), max_drop=0.02)
+    assert named(spoiled) == "pruned 50% of parameters, torch fp32", "the fastest that can be relied on"
+    for place in (0, 1):
+        rows = list(chain().rows)
+        rows[place] = doubted(rows[place], p95=1.1, repeats=4)
+        text = verdict(replace(chain(), rows=tuple(rows)), higher_is_better=True)
+        assert "at 1 × 16 was timed in a way that is not reliable (4 repeats)" in text
+        assert "the speed of" not in text
+    alone = replace(spoiled, rows=tuple(map(doubted, spoiled.rows)))
+    assert verdict(alone, higher_is_better=True).endswith(
+        "at 1 × 16 was timed in a way that is not reliable (p95 is 30× p50), at 1 × 128 was timed in a way that is not "
+        "reliable (p95 is 30× p50)."
+    )
+
+
 def test_without_times_the_last_artifact_stands_for_the_chain() -> None:
     rows = tuple(
         replace(entry, latency=(), folder=folder)
