@@ -19,7 +19,7 @@ from distill.substitutes import answerable
 from distill.transfer_stages import on_sets
 from distill.two_tokenizers import as_read, refuse_choices, refuse_pieces
 from reports.record import Interval
-from reports.words import metric_style
+from reports.words import duration, metric_style
 from students.presets import StudentConfig
 from teacher.class_weights import check_class_weights
 from teacher.difference import difference
@@ -183,7 +183,8 @@ def answers(seeds: Sequence[Job], prepared: Prepared) -> dict[int, np.ndarray]:
 def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: str | None) -> list[str]:
     """One sentence for every further recipe of a student: its difference to the student's first.
 
-    `rows` has the seeds of every model, in order; `equal`: a key of IN_COMMON, what they have in common.
+    `rows` has the seeds of every model, in order; `equal`: a key of IN_COMMON, what they have in common. What they have
+    not is said too: texts, since batches differ, and seconds, of which no more than the steps' were planned.
     """
     steps = "" if equal is None else f", {IN_COMMON[equal]}"
     notes = []
@@ -197,8 +198,24 @@ def recipe_notes(rows: Sequence[Sequence[Job]], prepared: Prepared, *, equal: st
             own, other = (list(answers(jobs, prepared).values()) for jobs in (seeds, first))
             interval = difference(prepared.task, own, other, references)
             words = _in_words(interval, prepared.task.data.metric, alone=min(len(own), len(other)) < 2)
-            notes.append(f"{seeds[0].row} against {first[0].row}{steps}: {words}.")
+            spent = "" if equal is None else f" {_spent(seeds, first, equal)}"
+            notes.append(f"{seeds[0].row} against {first[0].row}{steps}: {words}.{spent}")
     return notes
+
+
+def _spent(seeds: Sequence[Job], first: Sequence[Job], equal: str) -> str:
+    texts, others = (
+        sum(outcome["steps"] * stage.batch_size for stage, outcome in zip(job.stages, job.outcomes(), strict=True))
+        for job in (seeds[0], first[0])
+    )
+    read = f"read about {texts:,} and {others:,} texts a seed"
+    if equal != "time":
+        return f"They {read}."
+    took, other = (
+        duration(np.mean([sum(outcome["seconds"] for outcome in job.outcomes()) for job in jobs]))
+        for jobs in (seeds, first)
+    )
+    return f"They trained for {took} and {other} a seed, evaluations included, and {read}."
 
 
 def _in_words(interval: Interval, metric: str, *, alone: bool) -> str:

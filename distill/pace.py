@@ -9,6 +9,7 @@ from pathlib import Path
 from common.files import write_json
 from common.progress import say
 from distill.job import Job, Shared
+from distill.recipes import LABELS_ALONE
 from distill.stages import Stage
 from distill.workers import run_jobs
 
@@ -46,6 +47,9 @@ def _as_long_as(first: Job, job: Job, paces: Paces) -> Job:
         return job
     factor = _seconds(first, paces) / _seconds(job, paces)
     stages = tuple(dataclasses.replace(stage, steps=max(1, round(_steps(stage) * factor))) for stage in job.stages)
+    if job.twin:
+        words = LABELS_ALONE.format("long as each recipe")
+        stages = tuple(dataclasses.replace(stage, description=words) for stage in stages)
     return dataclasses.replace(job, stages=stages)
 
 

@@ -140,6 +140,10 @@ OWN = "fast"
 """The name by which every student's own recipe can be asked for."""
 
 
+LABELS_ALONE = "The labels alone, from the same first weights, for as {}."
+"""What a twin's stage is described by, with how long it is."""
+
+
 def recipe_for(name: str, student: str, *, outputs: bool = False) -> tuple[Stage, ...]:
     """The recipe called `name`; OWN is the student's own, or that for a teacher that is only its outputs."""
     if name == OWN and outputs:
@@ -156,8 +160,7 @@ def twin_recipe(stages: tuple[Stage, ...], sizes: Mapping[str, int], *, steps: i
     return (
         Stage(
             name="labels",
-            description="The labels alone, from the same first weights, for as many steps as "
-            + ("its task stages." if steps is None else "each recipe."),
+            description=LABELS_ALONE.format(f"many steps as {'its task stages' if steps is None else 'each recipe'}"),
             teacher="none",
             data="train",
             tokens=task[-1].tokens,

@@ -1,5 +1,6 @@
 """Recipes in equal time."""
 
+import dataclasses
 import json
 from pathlib import Path
 from unittest import mock
@@ -8,8 +9,8 @@ from transformers import BertConfig
 
 from distill.job import Job
 from distill.pace import PACES, on_equal_time
-from distill.recipes import RECIPES
-from distill.stages import equalised
+from distill.recipes import RECIPES, twin_recipe
+from distill.stages import equalised, steps_of
 from students.presets import student_preset
 
 
@@ -46,3 +47,16 @@ def test_the_paces_that_a_run_found_first_hold_for_its_resumed_half(tmp_path: Pa
         assert on_equal_time(jobs, mock.Mock(), tmp_path, 1) == first
     assert timed.call_count == 2
     assert [job.stages[0].steps for job in first] == [300, 150, 300, 150]
+
+
+def test_a_twin_of_other_steps_is_not_said_to_have_as_many(tmp_path: Path) -> None:
+    first, other = _jobs(tmp_path, "distilbert", "minilmv2")[:2]
+    sizes = {"labeled": 3200}
+    stages = twin_recipe(first.stages, sizes, steps=steps_of(first.stages, sizes))
+    assert stages[0].description.endswith("for as many steps as each recipe.")
+    twin = dataclasses.replace(first, recipe=None, twin=True, stages=stages)
+    paces = {job.row: {stage.name: 0.1 for stage in job.stages} for job in (first, other)}
+    (tmp_path / PACES).write_text(json.dumps(paces | {twin.row: {"labels": 0.05}}))
+    *_, paced = on_equal_time([first, other, twin], mock.Mock(), tmp_path, 1)
+    assert paced.stages[0].steps == 2 * (stages[0].steps or 0)
+    assert paced.stages[0].description.endswith("for as long as each recipe.")
