@@ -18,7 +18,17 @@ FILE, HISTORY = "pretraining.json", "history.jsonl"
 HELD_OUT = "held-out "
 """What the names of held-out figures begin with in a history."""
 
-_NEEDED = ("settings", "steps", "tokens", "seconds", "parameters", "held_out", "unigram_loss", "corpus")
+_NEEDED = {
+    "settings": dict,
+    "steps": int,
+    "tokens": int,
+    "seconds": float | int,
+    "parameters": int,
+    "held_out": dict,
+    "unigram_loss": float | int,
+    "corpus": str,
+}
+"""What every finished pretraining writes, and as what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +53,7 @@ class PretrainingRecord:
             UserError: a file that is damaged or has less in it than a finished pretraining writes.
         """
         facts = read_object(path, advice="pretrain again, or move its folder away")
-        missing = [name for name in _NEEDED if name not in facts]
-        if missing:
-            raise UserError(f"{path} has no {', '.join(missing)}: it is not of a finished pretraining")
+        _check(facts, path)
         held_out: dict[str, list[tuple[int, float]]] = {}
         training: dict[str, list[tuple[int, float]]] = {}
         for step, name, value in _points(path.with_name(HISTORY)):
@@ -62,11 +70,27 @@ class PretrainingRecord:
         )
 
 
+def _check(facts: Mapping[str, Any], path: Path) -> None:
+    missing = [name for name in _NEEDED if name not in facts]
+    if missing:
+        raise UserError(f"{path} has no {', '.join(missing)}: it is not of a finished pretraining")
+    for name, kind in _NEEDED.items():
+        if not isinstance(facts[name], kind) or isinstance(facts[name], bool):
+            raise UserError(f"{path}: {name} is {str(facts[name])[:40]!r}: pretrain again, or move its folder away")
+    for name, value in facts["held_out"].items():
+        if not isinstance(value, float | int):
+            raise UserError(f"{path}: {name} of held_out is {str(value)[:40]!r}, no number: pretrain again")
+
+
 def _points(path: Path) -> Iterator[tuple[int, str, float]]:
     """Step, name and value of all rows."""
     if not path.exists():
         return
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is not readable as a history: {error}") from error
+    for number, line in enumerate(lines, start=1):
         try:
             values = json.loads(line)
             step = int(values.pop("step"))

@@ -3,7 +3,7 @@
 import os
 import sys
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from common.files import write_text
 from common.pretraining_record import PretrainingRecord
 from common.progress import progress, say
 from common.study_record import StudyRecord
-from common.words import counted
+from common.words import counted, first_line
 from reports.ablation_page import ablation_page
 from reports.index import index_page
 from reports.load import load_ablations, load_all, load_pretrainings, load_studies
@@ -80,7 +80,7 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
 
     Raises:
         UserError: no such folder of runs, no such run in it, or a file in the way that isn't one of our pages; nothing
-            is written then.
+            is written then. A record that the page of `only` can't be made of.
 
     A record that can't be read costs a line on the index, not the build.
     """
@@ -101,15 +101,40 @@ def build_reports(runs: Path, out: Path, *, only: str | None = None) -> Built:
     for target in (index, *targets):
         _refuse_foreign(target)
     environment = _environment()
-    for target, record in progress(list(targets.items()), "reports", total=len(targets), unit="page"):
-        write_text(target, _page(environment, record))
+    pages, failed = _written(environment, targets, named=only)
+    for name, problem in failed.items():
+        broken.append(f"{runs / name}: {problem}: run it again")
+        for kind in (records, ablations, studies, pretrainings):
+            kind.pop(name, None)
     folder = os.path.relpath(runs, out)
     if only is not None and _is_over_another(index, folder):
         say(f"{index} is over the runs of another folder, and stays: reports.build --runs {runs} makes one of these")
-        return Built(index=index, pages=tuple(targets), broken=tuple(broken))
+        return Built(index=index, pages=tuple(pages), broken=tuple(broken))
     page = index_page(records, broken, ablations, studies, pretrainings)
     write_text(index, environment.get_template("index.html.j2").render(page | {"folder": folder}))
-    return Built(index=index, pages=tuple(targets), broken=tuple(broken))
+    return Built(index=index, pages=tuple(pages), broken=tuple(broken))
+
+
+def _written(
+    environment: Environment, targets: Mapping[Path, Shown], *, named: str | None
+) -> tuple[list[Path], dict[str, str]]:
+    """The pages; and by folder why there is none: what a damaged record brings about must not cost the other pages.
+
+    Raises:
+        UserError: that, where this is the one page that was asked for.
+    """
+    pages, failed = [], {}
+    for target, record in progress(list(targets.items()), "reports", total=len(targets), unit="page"):
+        try:
+            text = _page(environment, record)
+        except Exception as error:
+            failed[target.stem] = f"no page can be made of its record ({first_line(error)})"
+            if named is not None:
+                raise UserError(f"{named}: {failed[target.stem]}: run it again") from error
+        else:
+            write_text(target, text)
+            pages.append(target)
+    return pages, failed
 
 
 def _page(environment: Environment, record: Shown) -> str:

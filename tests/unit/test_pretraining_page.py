@@ -146,3 +146,36 @@ def test_a_folder_without_a_history_has_no_curves(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"pretraining\.json is damaged"):
         PretrainingRecord.load(tmp_path / "pretraining.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"steps": 1.5}, "steps is '1.5'"),
+        ({"held_out": None}, "held_out is 'None'"),
+        ({"held_out": {"mlm_loss": "low"}}, "mlm_loss of held_out is 'low'"),
+        ({"settings": []}, r"settings is '\[\]'"),
+        ({"tokens": True}, "tokens is 'True'"),
+    ],
+)
+def test_a_damaged_record_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UserError, match=problem):
+        PretrainingRecord.load(_write(tmp_path / "mini", **changes))
+
+
+def test_one_damaged_folder_does_not_end_the_build(tmp_path: Path) -> None:
+    """A history of other bytes, and a field that only the page trips over: each costs a line on the index."""
+    runs = tmp_path / "runs"
+    _write(runs / "sound", evaluated=False)
+    _write(runs / "bytes").with_name("history.jsonl").write_bytes(b'{"step": 1, "loss": 1.0}\n\xff\xfe\n')
+    _write(runs / "odd", evaluated=False, vocabulary=["8000"])
+    built = build_reports(runs, tmp_path / "pages")
+    assert [path.name for path in built.pages] == ["sound.html"]
+    unreadable, unshown = built.broken
+    assert "history.jsonl is not readable as a history" in unreadable
+    assert "odd: no page can be made of its record" in unshown
+    index = page_of(built.index)
+    assert not any("odd.html" in address for address in index.addresses)
+    assert "no page can be made" in index.text
+    with pytest.raises(UserError, match="odd: no page can be made of its record"):
+        build_reports(runs, tmp_path / "pages", only="odd")
