@@ -49,6 +49,7 @@ def run_page(record: Record) -> dict[str, Any]:
             (100 * card.quality.against_teacher.level for card in record.models if card.quality.against_teacher), 95
         ),
         "wall": duration(record.provenance.wall_seconds),
+        "resumed": bool(record.provenance.config.get("resume")) or "--resume" in record.provenance.command.split(),
         "memory": scaled(record.provenance.memory_bytes, "B"),
         "summary": tables.summary(record, colours),
         "unsteady": any(unreliable([record], cell) for cell in cells),
@@ -79,7 +80,7 @@ def _chain(chain: Compression, record: Record) -> tuple[str, tables.Table, str]:
 
 
 def scatters(records: Sequence[Record], colours: dict[str, str]) -> list[Markup]:
-    """Quality against both latencies and against size; the cells are those of the first record."""
+    """Quality against both latencies and against size; the cells are those of the first record that was timed."""
     charts = [
         scatter(
             records,
@@ -88,7 +89,7 @@ def scatters(records: Sequence[Record], colours: dict[str, str]) -> list[Markup]
             cost_label="median ms a batch",
             colours=colours,
         )
-        for cell in headline_cells(records[0])
+        for cell in next(filter(None, map(headline_cells, records)), [])
     ]
     charts.append(scatter(records, disk_cost, title="Size on disk", cost_label="MB of weights", colours=colours))
     return [_drawn(draw_scatter(chart)) for chart in charts if chart]

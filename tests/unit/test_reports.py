@@ -16,6 +16,7 @@ from reports import details, tables
 from reports.build import build_reports, command
 from reports.cells import in_order, measured_card
 from reports.notices import notices
+from reports.pages import scatters
 from reports.record import AugmentedText, Interval, ModelCard, Record, TransferCard
 from reports.twins import twin_effects
 from reports.verdicts import headlines, remarks
@@ -154,6 +155,31 @@ def test_an_error_metric_is_read_the_right_way_round(built: Path) -> None:
     }
     assert "always the training mean" in shown.text
     assert "ccuracy" not in shown.text.replace("accuracy.", "")
+
+
+def test_a_resumed_run_does_not_pass_its_last_sitting_off_as_all(tmp_path: Path, built: Path) -> None:
+    record = record_factory.minimal()
+    assert "sitting" not in page(built, record.name).text
+    assert (
+        "what was finished before, such as the teacher of an earlier run, is not in it" in page(built, "bare-tiny").text
+    )
+    made = record.provenance
+    for changes in ({"command": f"{made.command} --resume"}, {"config": made.config | {"resume": True}}):
+        text = shown_page(tmp_path, replace(record, provenance=replace(made, **changes))).text  # type: ignore[arg-type]
+        assert "41 min 13 s, the last sitting of several." in text
+        assert "The time is that of the last sitting: what was finished before is not in it." in text
+
+
+def test_a_newer_run_without_speed_does_not_take_the_charts_of_older_ones(tmp_path: Path) -> None:
+    timed = replace(record_factory.rich(), models=record_factory.rich().models[:2])
+    untimed = replace(
+        timed,
+        name="newest",
+        models=tuple(replace(card, speed=None) for card in timed.models),
+        provenance=replace(timed.provenance, created="2026-05-01T00:00:00Z"),
+    )
+    titles = [re.findall("Latency, batch [0-9]+", chart) for chart in scatters([untimed, timed], {"tiny": "series-0"})]
+    assert [found[0] for found in titles if found] == ["Latency, batch 1", "Latency, batch 32"]
 
 
 def test_a_minimal_record_has_no_empty_sections(built: Path) -> None:
