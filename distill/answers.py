@@ -1,7 +1,8 @@
 """The teacher's answers to every set of examples: a model's, computed once a run, or those in a file."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,8 +27,12 @@ def teacher_logits(
     run: Path,
     precision: str,
     outputs: TeacherOutputs | None,
+    drawn: Mapping[str, np.ndarray],
 ) -> dict[str, Path]:
-    """Set of examples to the logits on it of the teacher (and the others), computed once a run and kept beside it."""
+    """Set of examples to the logits on it of the teacher (and the others), computed once a run and kept beside it.
+
+    `drawn`: set to the numbers of the examples, rising, that are ever asked for; the others are NaN. All of other sets.
+    """
     keys = {"labeled": teacher.prepared.task.data.fingerprint, **{name: entry.key for name, entry in sets.items()}}
     weights = [weights_digest(resolve(where)) for where in (str(teacher.folder), *others)]
     if outputs is not None:
@@ -36,13 +41,31 @@ def teacher_logits(
     for name, key in keys.items():
         examples = read_examples(sets[name].folder) if name in sets else teacher.prepared.task.data.splits["train"]
         rows = len(examples) if name in sets else len(teacher.prepared.splits["train"])
+        compute = partial(_all_answers, teacher, others, outputs, name=name, precision=precision)
+        places = drawn.get(name)
         found[name] = stored_logits(
             run / "teacher" / name,
             rows,
-            key=key_of(key, weights, teacher.prepared.max_length, precision, *_long(teacher)),
-            compute=partial(_all_answers, teacher, others, outputs, examples, name=name, precision=precision),
+            key=key_of(key, weights, teacher.prepared.max_length, precision, *_long(teacher), *_some(places)),
+            compute=partial(compute, examples) if places is None else partial(_answers_at, places, examples, compute),
         )
     return found
+
+
+def _some(places: np.ndarray | None) -> list[str]:
+    """What tells answers to some of the examples from those to others, or to all."""
+    return [] if places is None else [hashlib.sha256(places.tobytes()).hexdigest()]
+
+
+def _answers_at(
+    places: np.ndarray, examples: Sequence[Example], compute: Callable[[Sequence[Example]], np.ndarray]
+) -> np.ndarray:
+    """What `compute` gives, a row each, for the examples at these places; NaN for the others."""
+    say(f"teacher: {len(places):,} of {len(examples):,} texts are drawn, and answered")
+    own = compute([examples[place] for place in places])
+    whole = np.full((len(examples), *own.shape[1:]), np.nan, dtype=own.dtype)
+    whole[places] = own
+    return whole
 
 
 def _long(teacher: Teacher) -> list[str | int | None]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.command import run_command
@@ -19,7 +19,8 @@ from distill.compress_students import compressed_students
 from distill.compress_summary import chain_table
 from distill.config import RunConfig
 from distill.contest import check_recipes, planned_students
-from distill.job import Shared
+from distill.drawn import drawn
+from distill.job import Job, Shared
 from distill.pace import on_equal_time
 from distill.plan import lengths_by, plan, students_for
 from distill.precompute import drop_insides, insides
@@ -83,7 +84,7 @@ def main(config: RunConfig) -> None:
         lengths = lengths_by(reader, teacher.prepared)
         jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run, lengths=lengths)
         notes += reader_notes(reader, teacher.prepared.tokenizer, carries=teacher.prepared.task.carries)
-        shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run, reader)
+        shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run, reader, jobs)
         kept = insides(teacher, jobs, run, gigabytes=config.distilling.cache_gb, bf16=precision == "bf16")
         shared = dataclasses.replace(shared, insides=kept)
         if config.distilling.equal == "time":
@@ -116,14 +117,20 @@ def shared_by_all(
     sets: Mapping[str, TransferSet],
     run: Path,
     reader: Reader | None = None,
+    jobs: Sequence[Job] = (),
 ) -> Shared:
-    """What every student's training needs; `reader` as of `students_reader`."""
+    """What every student's training needs; `reader` as of `students_reader`.
+
+    Of the `jobs`, if they are known, follows what the teacher is asked.
+    """
     precision = resolve_precision(config.precision)
+    known = reader is None and config.distilling.equal != "time" and inputs.outputs is None
+    asked = drawn(jobs, teacher.prepared, {name: entry.folder for name, entry in sets.items()}) if known else {}
     return Shared(
         data=data,
         teacher=str(teacher.folder),
         teacher_origin=teacher.origin,
-        teacher_logits=teacher_logits(teacher, config.committee.others, sets, run, precision, inputs.outputs),
+        teacher_logits=teacher_logits(teacher, config.committee.others, sets, run, precision, inputs.outputs, asked),
         voices=config.committee.voices,
         carried=teacher.prepared.task.carries
         and read_otherwise(config.committee.others, teacher.prepared.tokenizer, teacher.prepared.max_length),

@@ -20,8 +20,10 @@ from teacher.batches import Batches
 from teacher.data import Example
 from teacher.prepare import Prepared
 
-SPLITS = {"labeled": "train"}
-"""Set of examples to the split that holds it, where that has another name."""
+
+def split_of(name: str) -> str:
+    """The split that holds a set of examples."""
+    return "train" if name == "labeled" else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +54,8 @@ def stage_batches(
     twofold = stage.layered and teacher is not prepared.tokenizer
     if not stage.sets:
         return _on_text(stage, job, prepared, teacher if twofold else None, shared)
-    splits = {name: SPLITS.get(name, name) for name in stage.sets}
-    if stage.data == "train":
-        batches = prepared.batches("train", stage.batch_size, job.seed, tokens=stage.tokens)
-    else:
-        mixed = mixture({name: prepared.splits[split] for name, split in splits.items()}, stage.mix)
-        batches = mixed_batches(mixed, prepared.task, prepared.pad, batch_size=stage.batch_size, seed=job.seed)
-    ids = prepared.occurring(*splits.values(), "select")
+    batches = task_batches(stage, prepared, job.seed)
+    ids = prepared.occurring(*map(split_of, stage.sets), "select")
     if not twofold:
         return StageBatches(batches=batches, ids=ids)
     examples = [example for name in stage.sets for example in _examples(name, prepared, shared)]
@@ -66,8 +63,16 @@ def stage_batches(
     return _twofold(batches, ids, examples, (prepared.tokenizer, teacher), limits, long=prepared.task.data.long)
 
 
+def task_batches(stage: Stage, prepared: Prepared, seed: int) -> Batches:
+    """The batches of a stage that draws from sets of examples, all of them splits in `prepared`."""
+    if stage.data == "train":
+        return prepared.batches("train", stage.batch_size, seed, tokens=stage.tokens)
+    mixed = mixture({name: prepared.splits[split_of(name)] for name in stage.sets}, stage.mix)
+    return mixed_batches(mixed, prepared.task, prepared.pad, batch_size=stage.batch_size, seed=seed)
+
+
 def _examples(name: str, prepared: Prepared, shared: Shared) -> Sequence[Example]:
-    return read_examples(shared.sets[name]) if name in shared.sets else prepared.task.data.splits[SPLITS[name]]
+    return read_examples(shared.sets[name]) if name in shared.sets else prepared.task.data.splits[split_of(name)]
 
 
 def _on_text(
