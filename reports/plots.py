@@ -14,13 +14,14 @@ from reports.points import Point, Scatter
 from reports.svg import inline, log_ticks, new_figure, plain, style
 from reports.theme import light
 
-_FAINT = 0.4
+_SMALL = 0.65
+"""Of models off the front, against those on it: smaller, since a paler colour is hard to see on white."""
 _MARKERS = {"square": "s", "circle": "o", "ring": "o", "triangle": "^"}
 _MOST_LABELS = 14
 
 
 def draw_scatter(chart: Scatter) -> str:
-    """Quality against cost (log axis): the front as a staircase, points off it faint, error bars for the spread."""
+    """Quality against cost (log axis): the front as a staircase, points off it small, error bars for the spread."""
     with style():
         figure = new_figure(370, 300)
         axes = figure.add_axes((0.14, 0.155, 0.83, 0.745))
@@ -62,16 +63,17 @@ def _staircase(axes: Axes, chart: Scatter) -> list[tuple[float, float]]:
 
 
 def _draw_point(axes: Axes, point: Point, on_front: bool, gid: str) -> None:
-    colour, alpha = light(point.colour), 1.0 if on_front else _FAINT
+    colour, ring, scale = light(point.colour), point.marker == "ring", 1.0 if on_front else _SMALL
     if point.spread:
         axes.errorbar(
-            point.cost, point.quality, yerr=point.spread, color=colour, alpha=alpha, linewidth=1.3, capsize=3, zorder=3
-        )
-    # A ring is wider: it must show around its student where both are equally good.
+            point.cost, point.quality, yerr=point.spread,
+            color=colour, linewidth=1.3 * scale, capsize=3 * scale, zorder=3,
+        )  # fmt: skip
+    # A ring is wider, and thinner instead of smaller: it must show around its student where both are equally good.
     axes.plot(
-        point.cost, point.quality, _MARKERS[point.marker], markersize=13 if point.marker == "ring" else 8.5,
-        color=colour, alpha=alpha, gid=gid,
-        markeredgewidth=1.6, markerfacecolor="none" if point.marker == "ring" else colour, zorder=4,
+        point.cost, point.quality, _MARKERS[point.marker], markersize=13 if ring else 8.5 * scale,
+        color=colour, gid=gid,
+        markeredgewidth=1.6 * scale, markerfacecolor="none" if ring else colour, zorder=4,
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def _final_words(row: FinalRow, record: StudyRecord) -> str:
     reason = _doubt(row, preset)
     speed = f", at {number(preset.latency_ms / row.latency_ms, 2)} times the preset's speed"
     if reason:
-        speed = f"; how fast it is was not measured reliably ({reason})"
+        speed = f"; the times of it or of the preset are not reliable ({reason})"
     if record.target == "teacher":
         speed = ""
     if interval.low <= 0 <= interval.high:
@@ -103,7 +103,7 @@ def states(record: StudyRecord) -> dict[str, int]:
 
 
 def scatters(record: StudyRecord) -> list[Scatter | None]:
-    """Finished trials: the metric against each cost; those that another beats on both are faint."""
+    """Finished trials: the metric against each cost; those that another beats on both are small."""
     return [_scatter(record, name) for name in COSTS]
 
 
@@ -138,7 +138,7 @@ def _point(row: TrialRow, record: StudyRecord, cost: float) -> Point:
         quality=row.score * (100 if style.percent else 1),
         spread=None,
         colour="series-1" if chosen else "series-0" if row.within else "muted",
-        marker="square" if chosen else "circle",
+        marker="square" if chosen else "circle" if row.within else "triangle",
     )
 
 

@@ -157,6 +157,14 @@ def test_an_error_metric_is_read_the_right_way_round(built: Path) -> None:
     assert "ccuracy" not in shown.text.replace("accuracy.", "")
 
 
+def test_rows_have_headers_and_notes_one_term(built: Path) -> None:
+    html = (built / "reports" / "pydocs-tiny-distil-albert.html").read_text(encoding="utf-8")
+    assert html.count('<th scope="row"') == html.count("<tr>") - html.count("<thead>")
+    assert re.search(r"<dt>\s*</dt>", html) is None
+    for drawn in re.findall(r"<figure>.*?</figure>", html, re.DOTALL):
+        assert "opacity: 0.4" not in drawn, "paler than 3:1 on white"
+
+
 def test_a_resumed_run_does_not_pass_its_last_sitting_off_as_all(tmp_path: Path, built: Path) -> None:
     record = record_factory.minimal()
     assert "sitting" not in page(built, record.name).text

@@ -8,7 +8,7 @@ from unit import record_factory
 
 from common.bootstrap import Interval
 from common.study_record import FinalRow, StudyRecord, TrialRow
-from reports.study_page import finals, verdict
+from reports.study_page import finals, scatters, verdict
 
 
 def trial(number: int, **changes: object) -> TrialRow:
@@ -80,11 +80,11 @@ def test_no_speed_is_claimed_from_times_that_are_not_reliable() -> None:
         (final("trial 1", 2.0, p95=2.2, repeats=3), "3 repeats"),
     ):
         record = replace(sound, finals=(sound.finals[0], spoiled))
-        assert f"; how fast it is was not measured reliably ({reason})." in verdict(record)
+        assert f"; the times of it or of the preset are not reliable ({reason})." in verdict(record)
         assert "speed" not in verdict(record)
         assert [row[3].under for row in finals(record).rows] == ["", "not reliable"]
     busy = replace(sound, finals=(final("preset", 3.0, p95=30.0, repeats=40), sound.finals[1]))
-    assert "not measured reliably (p95 is 10× p50)" in verdict(busy)
+    assert "not reliable (p95 is 10× p50)" in verdict(busy)
 
 
 def test_a_record_of_before_says_nothing_of_scatter_and_is_read(tmp_path: Path) -> None:
@@ -102,3 +102,9 @@ def test_one_seed_in_full_is_said_to_be_one() -> None:
     alone = tuple(replace(row, by_seed={"1": 0.85}) for row in record.finals)
     assert "better than the preset, with this one seed (95 %" in verdict(replace(record, finals=alone))
     assert "seed" not in verdict(record)
+
+
+def test_a_trial_beyond_a_limit_is_told_by_its_shape_too() -> None:
+    beyond = (trial(1), trial(2), trial(3, within=False))
+    chart = next(chart for chart in scatters(study(trials=beyond)) if chart)
+    assert [point.marker for point in chart.points] == ["square", "circle", "triangle"]
