@@ -1,4 +1,4 @@
-"""Weights where processors multiply them fastest, and all models alike."""
+"""Weights that begin where PyTorch has tensors begin, so that a model computes the same wherever it came from."""
 
 from typing import TypeVar
 
@@ -13,8 +13,8 @@ LINE = 64
 def aligned(model: Model) -> Model:
     """The model, with weights that do not begin a cache line moved to memory of their own.
 
-    Those that are read from a safetensors file lie as they do in the file. Some processors then multiply them more
-    slowly (7 % for one short text) and round otherwise, so that a model would differ from itself before it was saved.
+    Those that are read from a safetensors file lie as they do in the file. Some processors (an AMD EPYC with AVX512) then
+    round otherwise, so that a model would differ from itself before it was saved, and take 1 % longer for a short text.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.data_ptr() % LINE:

@@ -366,5 +366,7 @@ def test_a_further_teacher_with_other_pieces_is_refused(
     answers = other_answers(str(tmp_path), task.data, examples, tokenizer=tiny_tokenizer, **settings)
     assert answers.shape[::2] == (3, 2)
     other = train_wordpiece(["good film it is"], vocabulary=30)
-    with pytest.raises(UserError, match="has other pieces than --teacher, or reads fewer of them, and questions are learned"):
+    with pytest.raises(
+        UserError, match="has other pieces than --teacher, or reads fewer of them, and questions are learned"
+    ):
         other_answers(str(tmp_path), task.data, examples, tokenizer=other, **settings)
