@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from common.blocks import blocks
 from common.errors import UserError
 from distill.spans import NONE, OTHER, OWN, TEACHERS, Read, Spans, read, spans_of
 from students.retokenised import retokenised
@@ -76,6 +77,10 @@ def second_reading(
 
 def chunks(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[Example]:
     """Documents as texts of at most `length` pieces, specials included: a long one gives several."""
+    return [text for part in blocks(documents) for text in _chunks(part, tokenizer, length)]
+
+
+def _chunks(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[Example]:
     encoding = tokenizer(
         list(documents),
         truncation=True,

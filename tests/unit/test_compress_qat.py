@@ -63,6 +63,16 @@ def scripted(plain: float, trained: float, monkeypatch: pytest.MonkeyPatch) -> S
     return quantising
 
 
+def _step(quantising: Scripted) -> Retraining:
+    return Retraining(
+        quantising=quantising,
+        exporting=Exporting(task=quantising.task, max_length=16),
+        training=TRAINING,
+        answers=lambda: Answers(logits=np.zeros(0)),
+        epochs=2.0,
+    )
+
+
 @pytest.mark.parametrize(
     ("plain", "trained", "calls", "words"),
     [
@@ -81,14 +91,7 @@ def test_it_is_trained_where_int8_loses_too_much_and_kept_where_that_helps(
     tmp_path: Path,
 ) -> None:
     quantising = scripted(plain, trained, monkeypatch)
-    exporting = Exporting(task=quantising.task, max_length=16)
-    step = Retraining(
-        quantising=quantising,
-        exporting=exporting,
-        training=TRAINING,
-        answers=lambda: Answers(logits=np.zeros(0)),
-        epochs=2.0,
-    )
+    step = _step(quantising)
     artifact = step(Artifact(folder=Path("plain"), source=Path("torch")), tmp_path)
     assert quantising.log == calls
     assert artifact.folder == tmp_path / "model"
@@ -99,14 +102,7 @@ def test_it_is_trained_where_int8_loses_too_much_and_kept_where_that_helps(
 def test_a_drop_is_counted_from_the_model_before_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     quantising = scripted(0.8, 0.895, monkeypatch)
     quantising.scores["trained"] = (0.95, 0.895)
-    exporting = Exporting(task=quantising.task, max_length=16)
-    step = Retraining(
-        quantising=quantising,
-        exporting=exporting,
-        training=TRAINING,
-        answers=lambda: Answers(logits=np.zeros(0)),
-        epochs=2.0,
-    )
+    step = _step(quantising)
     notes = step(Artifact(folder=Path("plain"), source=Path("torch")), tmp_path).notes
     assert "lost 0.1000 without, 0.0050 with it" in notes[0]
     assert not any("larger than --max-drop" in note for note in notes), "0.005 of 0.01"
