@@ -13,8 +13,9 @@ LINE = 64
 def aligned(model: Model) -> Model:
     """The model, with weights that do not begin a cache line moved to memory of their own.
 
-    Those that are read from a safetensors file lie as they do in the file. Some processors (an AMD EPYC with AVX512) then
-    round otherwise, so that a model would differ from itself before it was saved, and take 1 % longer for a short text.
+    Those that are read from a safetensors file lie as they do in the file. Some processors (an AMD EPYC with AVX512)
+    then round otherwise, so that a model would differ from itself before it was saved, and take 1 % longer for a short
+    text.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.data_ptr() % LINE:
