@@ -19,26 +19,32 @@ def drawn(jobs: Sequence[Job], prepared: Prepared, folders: Mapping[str, Path]) 
     """Set in `folders` to the numbers of its examples, rising, that stages which learn a teacher's answers come to.
 
     The batches of a stage follow from its seed, and fast recipes end after some thousand steps, however many examples
-    there are. Sets that are drawn almost whole are left out. `prepared`: of the students' tokenizer.
+    there are. Sets that are drawn almost whole, or by no such stage, are left out. `prepared`: of the students'
+    tokenizer.
     """
-    stages = {
-        (stage.sets, tuple(stage.mix.items()), stage.batch_size, stage.steps, stage.epochs, job.seed): (stage, job.seed)
+    asking = [
+        (stage, job.seed)
         for job in jobs
         for stage in job.stages
         if "soft" in stage.losses and not folders.keys().isdisjoint(stage.sets)
-    }
-    if not stages:
+    ]
+    folders = {name: folder for name, folder in folders.items() if any(name in stage.sets for stage, _ in asking)}
+    if not folders:
         return {}
     prepared = with_sets(prepared, folders)
-    seen = {name: np.zeros(len(prepared.splits[name]), dtype=bool) for name in folders}
-    for stage, seed in stages.values():
-        batches = task_batches(stage, prepared, seed)
-        steps = stage.length(len(batches.lengths))
-        rows = np.unique(np.concatenate(list(itertools.islice(batches.from_batch(0), steps))))
+    sizes = {name: len(prepared.splits[split_of(name)]) for name in ("labeled", *folders)}
+    seen = {name: np.zeros(sizes[name], dtype=bool) for name in folders}
+    plans = {
+        (stage.sets, tuple(stage.mix.items()), stage.batch_size, steps, seed): (stage, steps, seed)
+        for stage, seed in asking
+        for steps in [stage.length(stage.examples(sizes))]
+    }
+    for stage, steps, seed in plans.values():
+        batches = itertools.islice(task_batches(stage, prepared, seed).from_batch(0), steps)
+        rows = np.unique(np.concatenate(list(batches)))
         start = 0
         for name in stage.sets:
-            size = len(prepared.splits[split_of(name)])
             if name in seen:
-                seen[name][rows[(rows >= start) & (rows < start + size)] - start] = True
-            start += size
+                seen[name][rows[(rows >= start) & (rows < start + sizes[name])] - start] = True
+            start += sizes[name]
     return {name: np.flatnonzero(own) for name, own in seen.items() if own.mean() < MOST}

@@ -73,6 +73,22 @@ def test_sets_that_are_drawn_whole_or_not_learned_from_are_left_out(prepared: Pr
     assert drawn([_job(STAGE)], prepared, {}) == {}
 
 
+def test_the_longest_of_stages_that_are_alike_decides(prepared: Prepared, unlabeled: TransferSet) -> None:
+    folders = {"unlabeled": unlabeled.folder}
+    short, long = (dataclasses.replace(STAGE, steps=None, most_steps=most) for most in (2, 6))
+    alone = drawn([_job(long)], prepared, folders)["unlabeled"].tolist()
+    for stages in ((short, long), (long, short)):
+        assert drawn([_job(*stages)], prepared, folders)["unlabeled"].tolist() == alone
+
+
+def test_a_set_that_no_such_stage_draws_from_is_not_looked_at(
+    prepared: Prepared, unlabeled: TransferSet, tmp_path: Path
+) -> None:
+    assert drawn([_job(STAGE)], prepared, {"unlabeled": unlabeled.folder, "augmented": tmp_path / "none"}).keys() == {
+        "unlabeled"
+    }
+
+
 def test_the_others_have_no_answer(
     prepared: Prepared,
     unlabeled: TransferSet,
