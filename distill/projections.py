@@ -31,12 +31,9 @@ def fitted_projection(
     """
     if width(student) == width(teacher):
         return nn.Identity()
-    places = range(1 + len(layers))
-    fits = (
-        [_Fit(width(student), width(teacher))] * len(places)
-        if shared
-        else [_Fit(width(student), width(teacher)) for _ in places]
-    )
+    fits = [_Fit(width(student), width(teacher)) for _ in (0, *layers)]
+    if shared:
+        fits = fits[:1] * len(fits)
     was_training = student.training
     student.eval()
     for batch in batches:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from common.blocks import blocks
 from common.errors import UserError
 from distill.spans import NONE, OTHER, OWN, TEACHERS, Read, Spans, read, spans_of
+from distill.text import cut
 from students.retokenised import retokenised
 from teacher.batches import attention_mask, padded, padded_length
 from teacher.carried import carried
@@ -77,24 +77,12 @@ def second_reading(
 
 def chunks(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[Example]:
     """Documents as texts of at most `length` pieces, specials included: a long one gives several."""
-    return [text for part in blocks(documents) for text in _chunks(part, tokenizer, length)]
-
-
-def _chunks(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[Example]:
-    encoding = tokenizer(
-        list(documents),
-        truncation=True,
-        max_length=length,
-        return_overflowing_tokens=True,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        return_offsets_mapping=True,
-    )
     found = []
-    for row, sample in enumerate(encoding["overflow_to_sample_mapping"]):
-        places = [place for place in encoding["offset_mapping"][row] if place[1] > place[0]]
-        if places:
-            found.append(Example(documents[sample][places[0][0] : places[-1][1]], None, 0))
+    for part, encoding in cut(documents, tokenizer, length, offsets=True):
+        for row, sample in enumerate(encoding["overflow_to_sample_mapping"]):
+            places = [place for place in encoding["offset_mapping"][row] if place[1] > place[0]]
+            if places:
+                found.append(Example(part[sample][places[0][0] : places[-1][1]], None, 0))
     return found
 
 

@@ -1,12 +1,12 @@
 """General text for the stages that need no labels."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from common.blocks import blocks
 from common.errors import UserError
@@ -50,7 +50,17 @@ def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--t
 
 def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[np.ndarray]:
     """Every document as sequences of at most `length` pieces, specials included: a long one gives several."""
-    found: list[np.ndarray] = []
+    return [
+        np.asarray(ids, dtype=np.int64)
+        for _, encoding in cut(documents, tokenizer, length)
+        for ids in encoding["input_ids"]
+    ]
+
+
+def cut(
+    documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int, *, offsets: bool = False
+) -> Iterator[tuple[Sequence[str], BatchEncoding]]:
+    """Some documents after others, and their sequences of at most `length` pieces; with `offsets` where these are."""
     for part in blocks(documents):
         encoding = tokenizer(
             list(part),
@@ -59,9 +69,9 @@ def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length:
             return_overflowing_tokens=True,
             return_attention_mask=False,
             return_token_type_ids=False,
+            return_offsets_mapping=offsets,
         )
-        found += [np.asarray(ids, dtype=np.int64) for ids in encoding["input_ids"]]
-    return found
+        yield part, encoding
 
 
 def text_batches(sequences: Sequence[np.ndarray], pad: int, *, batch_size: int, seed: int) -> Batches:

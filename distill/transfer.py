@@ -52,8 +52,8 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
     """
     options = config.transfer
     _refuse_sets(config, data)
-    if config.distilling.text not in ("auto", "task"):
-        named_corpus(config.distilling.text, "--text")
+    for flag, source in _corpora(config).items():
+        named_corpus(source, flag)
     unlabeled: list[Example] = []
     if options.unlabeled is not None:
         unlabeled, notes = read_unlabeled(
@@ -74,6 +74,13 @@ def read_inputs(config: RunConfig, data: TaskData) -> TransferInputs:
     vectors = None if options.word_vectors is None else vectors_from_file(options.word_vectors)
     outputs = _read_outputs(config, data, unlabeled) if options.teacher_outputs is not None else None
     return TransferInputs(unlabeled=unlabeled, masked=masked, vectors=vectors, outputs=outputs)
+
+
+def _corpora(config: RunConfig) -> dict[str, str]:
+    """Option to the general text that it names."""
+    general, text = config.compress.general_text, config.distilling.text
+    named = {"--general-text": general, "--text": None if text in ("auto", "task") else text}
+    return {flag: source for flag, source in named.items() if source is not None}
 
 
 def _check_words(config: RunConfig, data: TaskData) -> None:
@@ -222,11 +229,7 @@ def digests(config: RunConfig) -> dict[str, str]:
         "--student-from": [config.distilling.student_from],
     }
     folders = {flag: [str(name) for name in names if name and Path(name).is_dir()] for flag, names in models.items()}
-    general = config.compress.general_text
-    corpora = {} if general is None else {"--general-text": general}
-    if config.distilling.text not in ("auto", "task"):
-        corpora["--text"] = config.distilling.text
-    texts = {flag: named_corpus(source, flag).fingerprint() for flag, source in corpora.items()}
+    texts = {flag: named_corpus(source, flag).fingerprint() for flag, source in _corpora(config).items()}
     found = (
         texts
         | {flag: file_digest(path) for flag, path in files.items() if path is not None}

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from common.artifact import CONFIG, CardText, save
 from common.errors import UserError
 from common.families import max_length as longest
-from common.files import sole_use, write_json, write_text
+from common.files import read_object, sole_use, write_json, write_text
 from common.keys import short_key
 from common.progress import say
 from teacher.checkpoint import Checkpoints
@@ -98,7 +98,7 @@ def owned(teacher: Teacher, folder: Path, key: str) -> Teacher:
     A hub id is no folder, pickled weights cannot be measured, and a threshold that was found here belongs to the model.
     """
     task, config = teacher.prepared.task, teacher.folder / CONFIG
-    written = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    written = read_object(config, advice="save the model again") if config.is_file() else {}
     if any(teacher.folder.glob("*.safetensors")) and all(name in written for name in task.settings):
         return teacher
     commit = getattr(teacher.model.config, "_commit_hash", None)
