@@ -33,7 +33,7 @@ class ChangeOptions:
     rate_factor: float = 1.0
     """Peak learning rates of all stages, times this."""
     batch_tokens: int | None = None
-    """Pieces of a batch of training texts, however few texts these are. None: the recipe's, which fills batches of
+    """Pieces of a batch of the task's texts, however few texts these are. None: the recipe's, which fills batches of
     short texts up and has 32 of long ones."""
     class_weights: Literal["none", "balanced"] = "none"
     """Of the students' loss on labels, and their twins': balanced lets an example (of tags: a word) count the more the
@@ -116,7 +116,7 @@ def _weighted(stage: Stage, options: ChangeOptions, weights: Mapping[str, Number
 
 def _changed(stage: Stage, options: ChangeOptions) -> Stage:
     changes: dict[str, object] = {"learning_rate": stage.learning_rate * options.rate_factor}
-    if options.batch_tokens is not None and stage.data == "train":
+    if options.batch_tokens is not None and stage.data != "text":
         changes |= {"tokens": options.batch_tokens, "at_most": True}
     if options.layer_map is not None and stage.needs("mapped"):
         changes["layers"] = options.layer_map

@@ -136,12 +136,6 @@ def _refuse_useless(config: RunConfig, kind: str, stages: Sequence[Stage]) -> No
     for flag, value in warm.items():
         if value is not None and TASKS[kind].soft_form == "values":
             raise UserError(f"{flag} {value}: the outputs of a {kind} are learned as they are: leave it out")
-    tokens = config.changes.batch_tokens
-    if tokens is not None and not any(stage.data == "train" for stage in stages):
-        raise UserError(
-            f"--batch-tokens {tokens}: every stage on the task reads augmented or unlabelled texts, by a fixed number "
-            "to a batch: leave it out"
-        )
     _refuse_unread(config, stages)
     if config.distilling.relation_heads is not None and "relations" not in losses:
         raise UserError("--relation-heads is for losses on relations: give --recipe minilmv2 too, or leave it out")

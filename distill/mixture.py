@@ -42,8 +42,6 @@ def mixture(parts: Mapping[str, Encoded], shares: Mapping[str, float | None]) ->
     """The sets of `parts` as one, "labeled" being the one with labels; a share of None is as large as its set."""
     sets = list(parts.values())
     sizes = tuple(map(len, sets))
-    given = [shares.get(name) for name in parts]
-    raw = [float(size) if share is None else share for size, share in zip(sizes, given, strict=True)]
     return Mixture(
         encoded=Encoded(
             input_ids=[ids for encoded in sets for ids in encoded.input_ids],
@@ -54,8 +52,18 @@ def mixture(parts: Mapping[str, Encoded], shares: Mapping[str, float | None]) ->
         ),
         labeled=np.repeat([name == "labeled" for name in parts], sizes),
         sizes=sizes,
-        shares=tuple(share / sum(raw) for share in raw),
+        shares=shares_of_an_epoch(dict(zip(parts, sizes, strict=True)), shares),
     )
+
+
+def shares_of_an_epoch(sizes: Mapping[str, int], shares: Mapping[str, float | None]) -> tuple[float, ...]:
+    """What of an epoch's draws comes from each set of `sizes`, adding up to 1; a share of None is as large as its set.
+
+    >>> shares_of_an_epoch({"labeled": 100, "unlabeled": 300}, {"labeled": None, "unlabeled": None})
+    (0.25, 0.75)
+    """
+    raw = [float(size) if (share := shares.get(name)) is None else share for name, size in sizes.items()]
+    return tuple(share / sum(raw) for share in raw)
 
 
 def apportion(total: int, shares: Sequence[float]) -> list[int]:

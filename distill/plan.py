@@ -3,18 +3,22 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from distill.config import RunConfig
 from distill.contest import chosen_recipes, on_equal_steps, planned_students
 from distill.job import Job
+from distill.mixture import shares_of_an_epoch
 from distill.recipes import twin_recipe
 from distill.shapes import check_positions
-from distill.stages import filled, steps_of
+from distill.stages import Stage, filled, steps_of
+from distill.transfer_sets import TransferSet, read_examples
 from distill.two_tokenizers import Reader
 from students.presets import StudentConfig
-from teacher.prepare import Prepared, prepare_split
+from teacher.batches import mean_padded
+from teacher.prepare import prepare_split
 from teacher.ready import Teacher
+
+LOOKED_AT = 1000
+"""Texts of a set that the length of all is taken from."""
 
 
 def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig]:
@@ -24,11 +28,28 @@ def students_for(config: RunConfig, teacher: Teacher) -> dict[str, StudentConfig
     return planned_students(config, teacher.model.config)
 
 
-def lengths_by(reader: Reader | None, prepared: Prepared) -> np.ndarray | None:
-    """(n,) pieces of the training rows by the tokenizer that students have and their teacher has not, if they have."""
-    if reader is None:
-        return None
-    return prepare_split(prepared.task, reader.tokenizer, "train", prepared.max_length).lengths
+def pieces_a_text(reader: Reader | None, teacher: Teacher, sets: Mapping[str, TransferSet]) -> dict[str, float]:
+    """Set, the labelled rows among them, to the pieces of its texts, padded, on average.
+
+    By the students' tokenizer: that of `reader`, or their teacher's. Of `sets` some texts stand for all.
+    """
+    prepared = teacher.prepared
+    tokenizer = prepared.tokenizer if reader is None else reader.tokenizer
+    labeled = prepared.splits["train"]
+    if reader is not None:
+        labeled = prepare_split(prepared.task, tokenizer, "train", prepared.max_length)
+    found = {"labeled": mean_padded(labeled.lengths)}
+    for name, entry in sets.items():
+        texts = read_examples(entry.folder)[:: -(-entry.card.rows // LOOKED_AT)]
+        found[name] = mean_padded(prepared.task.encode(texts, tokenizer, prepared.max_length).lengths)
+    return found
+
+
+def _drawn(stage: Stage, pieces: Mapping[str, float], sizes: Mapping[str, int]) -> float:
+    """The pieces of a text that the stage draws, on average; general text counts as if it were the labelled rows."""
+    sets = stage.sets or ("labeled",)
+    shares = shares_of_an_epoch({name: sizes[name] for name in sets}, stage.mix)
+    return sum(share * pieces[name] for name, share in zip(sets, shares, strict=True))
 
 
 def plan(
@@ -38,19 +59,19 @@ def plan(
     sizes: Mapping[str, int],
     run: Path,
     *,
-    lengths: np.ndarray | None = None,
+    pieces: Mapping[str, float],
+    two: bool = False,
 ) -> list[Job]:
     """Every student by every recipe, its twin without distillation, every seed.
 
-    `sizes`: set to its examples. `lengths`: of the training rows, in pieces of a tokenizer that the students have and
-    the teacher has not, by which their batches are filled; None: they have the teacher's.
+    `sizes`: set to its examples. `pieces`: as of `pieces_a_text`, by which batches are filled. `two`: students have a
+    tokenizer of their own.
     """
     jobs: list[Job] = []
-    two, kind = lengths is not None, teacher.prepared.task.kind
-    lengths = teacher.prepared.splits["train"].lengths if lengths is None else lengths
+    kind = teacher.prepared.task.kind
     for name, student in students.items():
         chosen = {
-            recipe: tuple(filled(stage, lengths) for stage in stages)
+            recipe: tuple(filled(stage, _drawn(stage, pieces, sizes)) for stage in stages)
             for recipe, stages in chosen_recipes(config, kind, name, student, teacher.model.config, two=two).items()
         }
         several, equal = len(chosen) > 1, len(chosen) > 1 and not config.distilling.ablate

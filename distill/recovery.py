@@ -14,6 +14,7 @@ from distill.placed_answers import Placed
 from distill.projections import fitted_projection
 from distill.recipes import TOKENS
 from distill.stages import Stage, filled
+from teacher.batches import mean_padded
 from teacher.head import standardised_head
 from teacher.loop import Outcome, train
 from teacher.prepare import Prepared
@@ -80,7 +81,7 @@ def recover(
     encoded = prepared.splits["train"]
     if answers.logits is None:
         stage = dataclasses.replace(stage, losses={name: w for name, w in stage.losses.items() if name != "soft"})
-    stage = filled(stage, encoded.lengths)
+    stage = filled(stage, mean_padded(encoded.lengths))
     batches = prepared.batches("train", stage.batch_size, training.seed, tokens=stage.tokens)
     layers = tuple(int(layer) for layer in stage.layers.split(","))
     distiller = Distiller(

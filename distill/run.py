@@ -22,7 +22,7 @@ from distill.contest import check_recipes, planned_students
 from distill.drawn import drawn
 from distill.job import Job, Shared
 from distill.pace import on_equal_time
-from distill.plan import lengths_by, plan, students_for
+from distill.plan import pieces_a_text, plan, students_for
 from distill.precompute import drop_insides, insides
 from distill.runs import drop_if_unused, open_run
 from distill.summary import closing_table
@@ -81,8 +81,8 @@ def main(config: RunConfig) -> None:
             raise
         notes += teacher_notes(config, teacher, inputs.outputs, precision)
         sets = transfer_sets(config, inputs, teacher, pretrained, run)
-        lengths = lengths_by(reader, teacher.prepared)
-        jobs = plan(config, teacher, students, set_sizes(teacher.prepared, sets), run, lengths=lengths)
+        sizes, pieces = set_sizes(teacher.prepared, sets), pieces_a_text(reader, teacher, sets)
+        jobs = plan(config, teacher, students, sizes, run, pieces=pieces, two=reader is not None)
         notes += reader_notes(reader, teacher.prepared.tokenizer, carries=teacher.prepared.task.carries)
         shared = shared_by_all(config, data, teacher, pretrained, inputs, sets, run, reader, jobs)
         kept = insides(teacher, jobs, run, gigabytes=config.distilling.cache_gb, bf16=precision == "bf16")

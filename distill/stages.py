@@ -6,12 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from common.errors import UserError, unknown_name
 from distill.schedules import Number, Schedule, ends, in_words
 from distill.terms import TERMS
-from teacher.batches import rounded_up
 from teacher.loop_config import LoopConfig
 
 MOST_EVALUATIONS = 20
@@ -154,18 +151,19 @@ class Stage:
         )
 
 
-def filled(stage: Stage, lengths: np.ndarray) -> Stage:
-    """The stage for training examples of these lengths, in pieces: how many texts fill a batch, but no fewer than it
-    has anyway, unless it is to hold `at_most` so many pieces.
+def filled(stage: Stage, pieces: float) -> Stage:
+    """The stage for examples of so many pieces each, padded: how many texts fill a batch, but no fewer than it has
+    anyway, unless it is to hold `at_most` so many pieces.
 
-    Thirty texts of ten pieces keep a processor busy with everything but arithmetic.
+    Thirty texts of ten pieces keep a processor busy with everything but arithmetic. Only the training rows' batches
+    are counted in pieces then: what is drawn of several sets differs from one epoch to the next.
     """
-    if stage.tokens is None or stage.data != "train":
+    if stage.tokens is None or not stage.sets:
         return dataclasses.replace(stage, tokens=None)
-    texts = max(1, round(stage.tokens / float(rounded_up(lengths).mean())))
+    texts = max(1, round(stage.tokens / pieces))
     if texts <= stage.batch_size and not stage.at_most:
         return dataclasses.replace(stage, tokens=None)
-    return dataclasses.replace(stage, batch_size=texts)
+    return dataclasses.replace(stage, batch_size=texts, tokens=stage.tokens if stage.data == "train" else None)
 
 
 def without(stage: Stage, names: Collection[str]) -> Stage:

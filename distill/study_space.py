@@ -14,7 +14,7 @@ from transformers import PretrainedConfig
 from distill.recipes import recipe_for
 from distill.stages import Stage
 from students.presets import SHARING, StudentConfig, student_preset
-from teacher.batches import rounded_up
+from teacher.batches import mean_padded
 
 Value = int | float | str
 """Of one part in one trial."""
@@ -186,7 +186,7 @@ def for_texts(space: Space, stages: tuple[Stage, ...], lengths: np.ndarray) -> S
     if part is None or part != _batch(int(part.default)):
         return space
     texts = max(stage.batch_size for stage in stages if stage.tokens)
-    own = max(int(part.default), round(texts * float(rounded_up(lengths).mean())))
+    own = max(int(part.default), round(texts * mean_padded(lengths)))
     return space | {"batch_tokens": _batch(own)}
 
 

@@ -22,7 +22,7 @@ from common.progress import say
 from distill.changes import ChangeOptions
 from distill.config import DistilOptions, RunConfig
 from distill.job import Job, Shared
-from distill.plan import plan, students_for
+from distill.plan import pieces_a_text, plan, students_for
 from distill.study_config import StudyConfig
 from distill.study_costs import costs_of, without_start
 from distill.study_objectives import SCORE, beyond, constrain, given_up, lacking, values
@@ -125,7 +125,8 @@ class Bench:
         """The trainings of a trial's student, whole or a share of their length, in `folder`."""
         options = run_config(self.config, settings, share=share, seeds=seeds)
         sizes = {"labeled": len(self.teacher.prepared.splits["train"])}
-        return plan(options, self.teacher, students_for(options, self.teacher), sizes, folder)
+        students, pieces = students_for(options, self.teacher), pieces_a_text(None, self.teacher, {})
+        return plan(options, self.teacher, students, sizes, folder, pieces=pieces)
 
     def student(self, settings: Mapping[str, Value]) -> StudentConfig:
         """Its shape and start."""

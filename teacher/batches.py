@@ -31,7 +31,7 @@ def token_batches(lengths: np.ndarray, tokens: int, *, seed: int, epoch: int, po
     pieces has grown by an equal part, so the number of batches is the same in every epoch.
     """
     costs = rounded_up(lengths)
-    span = max(1, round(pool * tokens / float(costs.mean())))
+    span = max(1, round(pool * tokens / mean_padded(lengths)))
     generator = np.random.default_rng((seed, epoch))
     order = generator.permutation(len(lengths))
     batches: list[np.ndarray] = []
@@ -50,7 +50,7 @@ def token_batches(lengths: np.ndarray, tokens: int, *, seed: int, epoch: int, po
 
 def token_batch_count(lengths: np.ndarray, tokens: int, *, pool: int = 50) -> int:
     """How many batches `token_batches` makes of an epoch."""
-    span = max(1, round(pool * tokens / float(rounded_up(lengths).mean())))
+    span = max(1, round(pool * tokens / mean_padded(lengths)))
     whole, rest = divmod(len(lengths), span)
     return whole * _parts(span, span, pool) + (_parts(rest, span, pool) if rest else 0)
 
@@ -63,6 +63,11 @@ def _parts(count: int, span: int, pool: int) -> int:
 def rounded_up(lengths: np.ndarray, multiple: int = 8) -> np.ndarray:
     """Lengths as they will be padded at least."""
     return -(-lengths // multiple) * multiple
+
+
+def mean_padded(lengths: np.ndarray) -> float:
+    """Pieces that a text of a batch takes, on average and with the least padding."""
+    return float(rounded_up(lengths).mean())
 
 
 def padded_length(lengths: Iterable[int], *, limit: int, multiple: int = 8) -> int:

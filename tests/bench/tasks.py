@@ -29,7 +29,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "conll2003": ("--teacher-epochs", "3", "--rows", "8000"),
     "xquad": (*SMALL, "--max-length", "320"),
     "chnsenticorp": ("--teacher", "scratch", "--rows", "4000"),
-    "pydocs-pair": ("--rows", "6000"),
+    "pydocs-pair": ("--rows", "4000"),
 }
 """Task to the options of its run: few rows need more passes, and more seeds; where rows are many or long, they are
 capped. No Chinese encoder is packaged."""

@@ -30,14 +30,16 @@ from distill.config import DistilOptions, RunConfig
 from distill.contest import answers, check_recipes
 from distill.distiller import Distiller
 from distill.job import Job, Shared
-from distill.plan import lengths_by
+from distill.plan import pieces_a_text
 from distill.stages import Stage
 from distill.training import run_job
 from distill.two_tokenizers import Reader, students_reader
 from students.presets import student_preset
+from teacher.batches import mean_padded
 from teacher.data import Example, TaskData
 from teacher.options import TaskOptions
 from teacher.prepare import Prepared, predict_logits, prepare
+from teacher.ready import Teacher
 from teacher.tasks import task_for
 from teacher.tasks.tags import EncodedTags, Tags
 
@@ -335,14 +337,21 @@ def test_a_further_teacher_with_fewer_positions_speaks_of_what_it_reads(
 
 
 def test_batches_are_filled_by_the_pieces_of_the_students(
-    data: TaskData, other: PreTrainedTokenizerBase, tiny_tokenizer: BertTokenizerFast
+    data: TaskData,
+    other: PreTrainedTokenizerBase,
+    tiny_tokenizer: BertTokenizerFast,
+    tiny_bert: Callable[..., PreTrainedModel],
 ) -> None:
+    words = tuple((start, start + 5) for start in range(0, 72, 6))
+    long = Example(" ".join(["ACTOR"] * 12), None, (0,) * 12, words)
+    data = dataclasses.replace(data, splits={**data.splits, "train": (long, *data.splits["train"])})
     prepared = prepare(task_for(data), tiny_tokenizer, 40)
-    assert lengths_by(None, prepared) is None
-    found = lengths_by(Reader(place="x", tokenizer=other), prepared)
-    assert found is not None
-    assert found.tolist() == prepare(task_for(data), other, 40).splits["train"].lengths.tolist()
-    assert found.tolist() != prepared.splits["train"].lengths.tolist()
+    teacher = Teacher(model=tiny_bert(), prepared=prepared, folder=Path("t"), origin="t", outcome=None)
+    own = pieces_a_text(None, teacher, {})
+    found = pieces_a_text(Reader(place="x", tokenizer=other), teacher, {})
+    assert own == {"labeled": mean_padded(prepared.splits["train"].lengths)}
+    assert found == {"labeled": mean_padded(prepare(task_for(data), other, 40).splits["train"].lengths)}
+    assert found != own
 
 
 def test_tags_can_be_had_and_answers_to_questions_cannot() -> None:

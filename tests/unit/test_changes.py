@@ -1,19 +1,16 @@
 """Changes to a recipe from the command line."""
 
-from pathlib import Path
+import dataclasses
 
 import numpy as np
 import pytest
-from transformers import BertConfig
 
 from common.errors import UserError
 from distill.changes import ChangeOptions, changed
-from distill.config import RunConfig
-from distill.contest import check_recipes
 from distill.recipes import RECIPES
 from distill.schedules import Schedule
 from distill.stages import filled
-from distill.transfer_options import TransferOptions
+from teacher.batches import mean_padded
 
 
 def test_no_change_leaves_a_recipe_as_it_is() -> None:
@@ -39,24 +36,24 @@ def test_each_change_goes_where_it_applies() -> None:
 
 @pytest.mark.parametrize(("length", "texts"), [(10, 48), (60, 12), (800, 1)])
 def test_batches_hold_the_pieces_asked_for_however_long_texts_are(length: int, texts: int) -> None:
-    lengths = np.full(100, length)
+    pieces = mean_padded(np.full(100, length))
     for recipe in ("tiny", "tinybert"):
         *_, last = changed(RECIPES[recipe](), ChangeOptions(batch_tokens=768))
-        assert (filled(last, lengths).batch_size, filled(last, lengths).tokens) == (texts, 768)
+        assert (filled(last, pieces).batch_size, filled(last, pieces).tokens) == (texts, 768)
+        sets = dataclasses.replace(last, data="augmented")
+        assert (filled(sets, pieces).batch_size, filled(sets, pieces).tokens) == (texts, None)
     *_, own = RECIPES["tiny"]()
-    assert filled(own, lengths).batch_size == (64 if length == 10 else 32)
+    assert filled(own, pieces).batch_size == (64 if length == 10 else 32)
 
 
-def test_pieces_of_a_batch_are_refused_where_no_stage_counts_in_them() -> None:
-    asked = ChangeOptions(batch_tokens=512)
-    for student, transfer in (
-        ("distil", TransferOptions(unlabeled=Path("more.txt"))),
-        ("tiny", TransferOptions(augment=2)),
-    ):
-        config = RunConfig(student=student, changes=asked, transfer=transfer)
-        with pytest.raises(UserError, match="--batch-tokens 512: every stage on the task reads augmented or unlab"):
-            check_recipes(config, "classification", BertConfig())
-    check_recipes(RunConfig(changes=asked), "classification", BertConfig())
+def test_pieces_of_a_batch_count_for_augmented_and_unlabelled_texts_too() -> None:
+    for data, mix in (("augmented", {}), ("mixed", {"labeled": None, "unlabeled": None}), ("train", {})):
+        stages = tuple(
+            dataclasses.replace(stage, data=data, mix=mix) if stage.sets else stage for stage in RECIPES["tiny"]()
+        )
+        general, *others = changed(stages, ChangeOptions(batch_tokens=512))
+        assert (general.tokens, general.at_most) == (None, False)
+        assert {(stage.tokens, stage.at_most) for stage in others} == {(512, True)}
 
 
 @pytest.mark.parametrize(

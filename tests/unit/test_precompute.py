@@ -19,6 +19,7 @@ from distill.precompute import drop_insides, insides, looked_at
 from distill.recipes import RECIPES
 from distill.stages import Stage, filled, scaled
 from students.presets import student_preset
+from teacher.batches import mean_padded
 from teacher.prepare import prepare
 from teacher.ready import Teacher
 
@@ -167,9 +168,19 @@ def test_a_stage_has_the_losses_and_gradients_that_a_forward_pass_gives(
 
 def test_short_texts_fill_a_batch_and_long_ones_leave_it() -> None:
     stage = RECIPES["distil"]()[0]
-    assert filled(stage, np.full(100, 8)).batch_size == 128
-    assert filled(stage, np.full(100, 9)).batch_size == 64
-    long = filled(stage, np.full(100, 60))
+    assert [mean_padded(np.full(100, length)) for length in (8, 9)] == [8, 16]
+    assert (filled(stage, 8).batch_size, filled(stage, 8).tokens) == (128, 1024)
+    assert filled(stage, 16).batch_size == 64
+    long = filled(stage, 64)
     assert (long.batch_size, long.tokens) == (32, None)
     published: Stage = RECIPES["distilbert"]()[0]
-    assert filled(published, np.full(100, 8)).batch_size == published.batch_size
+    assert filled(published, 8).batch_size == published.batch_size
+
+
+def test_batches_of_several_sets_are_filled_by_texts_and_those_of_general_text_are_not() -> None:
+    stage = RECIPES["distil"]()[0]
+    mixed = dataclasses.replace(stage, data="mixed", mix={"labeled": None, "unlabeled": None})
+    assert (filled(mixed, 8).batch_size, filled(mixed, 8).tokens) == (128, None)
+    assert (filled(mixed, 64).batch_size, filled(mixed, 64).tokens) == (32, None)
+    general = dataclasses.replace(RECIPES["tiny"]()[0], tokens=1024)
+    assert (filled(general, 8).batch_size, filled(general, 8).tokens) == (32, None)

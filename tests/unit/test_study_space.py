@@ -19,6 +19,7 @@ from distill.study_narrowing import narrowed
 from distill.study_shipping import compression, fixed_chain
 from distill.study_space import Space, defaults, drawn, for_texts, samples, student_space
 from distill.study_trial import run_config
+from teacher.batches import mean_padded
 
 TEACHER = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
 
@@ -73,7 +74,7 @@ def test_batches_to_choose_from_are_around_those_of_the_recipe() -> None:
     assert own.choices == (1024, 2048, 4096) and own.default == 2048
     for tokens, texts in zip(own.choices, (16, 32, 64), strict=True):
         *_, last = changed(stages, ChangeOptions(batch_tokens=int(tokens)))
-        assert filled(last, np.full(50, 62)).batch_size == texts
+        assert filled(last, mean_padded(np.full(50, 62))).batch_size == texts
     assert for_texts(narrow(fix="batch_tokens=512"), stages, np.full(50, 62))["batch_tokens"].fixed == 512
     published = student_space("tiny", TEACHER, kind="classification", recipe="tinybert", start=None)
     assert for_texts(published, RECIPES["tinybert"](), np.full(50, 62)) == published
