@@ -82,7 +82,7 @@ def test_a_killed_run_goes_on_to_the_same_weights_bit_for_bit(tmp_path: Path, ki
         _config(),
         tmp_path / "whole",
         label="whole",
-        evaluate=lambda: -float(whole.layer.weight.norm()),
+        evaluate=lambda: -float(whole.layer.weight.detach().norm()),
     )
 
     class Killing(Line):
@@ -99,12 +99,17 @@ def test_a_killed_run_goes_on_to_the_same_weights_bit_for_bit(tmp_path: Path, ki
             _config(),
             tmp_path / "cut",
             label="cut",
-            evaluate=lambda: -float(killed.layer.weight.norm()),
+            evaluate=lambda: -float(killed.layer.weight.detach().norm()),
         )
     torch.manual_seed(99)
     again = Line()
     resumed = train(
-        again, _batches(), _config(), tmp_path / "cut", label="cut", evaluate=lambda: -float(again.layer.weight.norm())
+        again,
+        _batches(),
+        _config(),
+        tmp_path / "cut",
+        label="cut",
+        evaluate=lambda: -float(again.layer.weight.detach().norm()),
     )
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
     assert again.calls < whole.calls or kill_at < 3
