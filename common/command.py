@@ -54,9 +54,8 @@ def run_command(
             print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "stopped. Checkpoints are kept: the same command goes on, with --resume where it has that.", file=sys.stderr
-        )
+        more = " and --resume" if "resume" in getattr(config, "__dataclass_fields__", {}) else ""
+        print(f"stopped. What was finished is kept, checkpoints too: the same command{more} goes on.", file=sys.stderr)
         return 130
     return 0
 

@@ -173,3 +173,23 @@ def test_help_that_nobody_reads_to_its_end_is_quiet() -> None:
     line = shlex.join([sys.executable, "-c", program]) + " | true; echo ${PIPESTATUS[0]}"
     result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=True)
     assert (result.stdout, result.stderr) == ("0\n", "")
+
+
+@dataclass(frozen=True)
+class _Resumable:
+    """Goes on when asked to."""
+
+    resume: bool = False
+
+
+@pytest.mark.parametrize(("config", "how"), [(Options, "the same command goes"), (_Resumable, "and --resume goes on")])
+def test_a_stopped_command_says_how_it_is_gone_on_with(
+    config: type, how: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    def stopped(_: object) -> None:
+        raise KeyboardInterrupt
+
+    assert run_command(stopped, config, arguments=[]) == 130
+    assert how in capsys.readouterr().err
