@@ -22,7 +22,7 @@ from distill.teacher_outputs import TeacherOutputs
 from distill.transfer import TransferInputs, set_sizes
 from distill.transfer_sets import TransferSet
 from distill.workers import threads_each
-from reports.record import Record, Speed
+from reports.record import ModelCard, Record, Speed, TaskCard
 from students.albert import share
 from teacher.loop_config import resolve_precision
 from teacher.prepare import predict_logits, settings_of
@@ -51,6 +51,10 @@ def compared(
     baseline = baseline_card(teacher, teacher_answers)
     if baseline is not None:
         cards.append(baseline)
+    task = task_card(teacher.prepared)
+    useless = no_better_than_constant(task, cards)
+    for note in useless:
+        say(f"warning: {note}")
     return Record(
         name=run.name,
         provenance=provenance(
@@ -61,7 +65,7 @@ def compared(
             wall_seconds=time.monotonic() - started,
             argv=sys.argv,
         ),
-        task=task_card(teacher.prepared),
+        task=task,
         models=tuple(cards),
         transfer=tuple(entry.card for entry in sets.values()),
         notes=(
@@ -71,8 +75,18 @@ def compared(
             ),
             *teacher.prepared.truncations(),
             *setting_notes(teacher, groups),
+            *useless,
         ),
     )
+
+
+def no_better_than_constant(task: TaskCard, cards: Sequence[ModelCard]) -> list[str]:
+    """One sentence on the models that always giving the same answer is as good as; none where there are none."""
+    if task.majority is None:
+        return []
+    sign = 1 if task.higher_is_better else -1
+    names = [card.name for card in cards if sign * card.quality.value <= sign * task.majority]
+    return [f"No better than always giving the same answer ({task.majority:.4f}): {', '.join(names)}."] if names else []
 
 
 def setting_notes(teacher: Teacher, groups: Sequence[Sequence[Job]]) -> list[str]:

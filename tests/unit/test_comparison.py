@@ -11,7 +11,7 @@ from transformers import BertConfig
 
 from common.bootstrap import Interval
 from distill import contest
-from distill.comparison import setting_notes
+from distill.comparison import no_better_than_constant, setting_notes
 from distill.job import Job
 from distill.stages import Stage
 from students.presets import student_preset
@@ -49,6 +49,20 @@ def test_a_twin_has_a_threshold_of_its_own(tmp_path: Path) -> None:
     (alone,) = setting_notes(_teacher("no_answer_threshold"), [group[:1] for group in groups])
     assert alone.startswith("No answer threshold, found on the selection split: teacher")
     assert setting_notes(_teacher(), groups) == []
+
+
+@pytest.mark.parametrize(("higher", "poor", "good"), [(True, (0.7, 0.8), 0.81), (False, (0.9, 0.8), 0.79)])
+def test_models_that_a_constant_answer_is_as_good_as_are_named(
+    higher: bool, poor: tuple[float, float], good: float
+) -> None:
+    def cards(*values: float) -> list[Any]:
+        return [SimpleNamespace(name=str(value), quality=SimpleNamespace(value=value)) for value in values]
+
+    task: Any = SimpleNamespace(majority=0.8, higher_is_better=higher)
+    (note,) = no_better_than_constant(task, cards(*poor, good))
+    assert note == f"No better than always giving the same answer (0.8000): {poor[0]}, {poor[1]}."
+    assert no_better_than_constant(task, cards(good)) == []
+    assert no_better_than_constant(SimpleNamespace(majority=None, higher_is_better=True), cards(*poor)) == []
 
 
 def _recipe(folder: Path, name: str, *, batch: int, seconds: float, seeds: int) -> list[Job]:
