@@ -16,8 +16,8 @@ class TransferOptions:
     """What is distilled on, beside the labelled data."""
 
     augment: int = 0
-    """Versions of each training text with words replaced (TinyBERT's augmentation; 20 as published): the stages that
-    need no labels are trained on them. 0: none."""
+    """Versions of each training text with words replaced (TinyBERT's augmentation; 20 as published): stages that need
+    no labels are trained on them alone, others on the labelled rows too. 0: none."""
     augment_mlm: str | None = None
     """BERT with a masked-language-modelling head (folder or hub id) that proposes words; None: the teacher before
     its fine-tuning, if it has such a head, else word vectors propose all words."""

@@ -11,8 +11,9 @@ from distill.transfer_options import TransferOptions
 def on_sets(student: str, stages: tuple[Stage, ...], options: TransferOptions, kind: str) -> tuple[Stage, ...]:
     """The same stages; those that learn from the fine-tuned teacher on the training rows draw from all given sets.
 
-    Augmented texts already hold the training texts, so that a stage without labels takes them alone. The outputs of a
-    regression are learned on the original texts (TinyBERT, arXiv 1909.10351, section 4.2), or with the unlabelled.
+    Augmented texts already hold the training texts, so that a stage without labels takes them alone, and one with
+    labels both. The outputs of a regression are learned on the original texts (TinyBERT, arXiv 1909.10351, section
+    4.2), or with the unlabelled.
 
     Raises:
         UserError: a stage with labels ("hard") that would have none.
@@ -42,11 +43,6 @@ def _mix(student: str, stage: Stage, options: TransferOptions, kind: str) -> Map
                 "give them a share in --mix, as in labeled=1"
             )
         return kept or {"labeled": None}
-    if "augmented" in sets and "hard" in stage.losses:
-        raise UserError(
-            f"student {student}: its stage {stage.name!r} weighs labels (hard), which augmented texts do not have: add "
-            f"--mix {','.join(f'{name}=1' for name in sets)} to draw from both, or choose another student or recipe"
-        )
-    if "augmented" in sets:
+    if "augmented" in sets and "hard" not in stage.losses:
         sets.remove("labeled")
     return dict.fromkeys(sets, None)

@@ -9,7 +9,7 @@ from common.errors import UserError
 from distill.changes import ChangeOptions, changed
 from distill.recipes import RECIPES
 from distill.schedules import Schedule
-from distill.stages import filled
+from distill.stages import filled, without
 from teacher.batches import mean_padded
 
 
@@ -27,7 +27,7 @@ def test_each_change_goes_where_it_applies() -> None:
         assert (stage.layers, stage.projection) == ("nearest", "per layer")
         assert dict(stage.losses) == {"embedding": 1.0, "hidden": 0.5}
         assert stage.temperature == 1.0
-    assert dict(prediction.losses) == {"soft": Schedule(start=2.0, end=1.0)}
+    assert dict(prediction.losses) == {"soft": Schedule(start=2.0, end=1.0), "hard": 1.0}
     assert prediction.temperature == Schedule(start=8.0, end=1.0)
     assert prediction.layers == "uniform"
     assert general.words.endswith("attention scores. Without attention.")
@@ -40,7 +40,7 @@ def test_batches_hold_the_pieces_asked_for_however_long_texts_are(length: int, t
     for recipe in ("tiny", "tinybert"):
         *_, last = changed(RECIPES[recipe](), ChangeOptions(batch_tokens=768))
         assert (filled(last, pieces).batch_size, filled(last, pieces).tokens) == (texts, 768)
-        sets = dataclasses.replace(last, data="augmented")
+        sets = dataclasses.replace(last, data="mixed", mix={"labeled": None, "augmented": None})
         assert (filled(sets, pieces).batch_size, filled(sets, pieces).tokens) == (texts, None)
     *_, own = RECIPES["tiny"]()
     assert filled(own, pieces).batch_size == (64 if length == 10 else 32)
@@ -48,9 +48,8 @@ def test_batches_hold_the_pieces_asked_for_however_long_texts_are(length: int, t
 
 def test_pieces_of_a_batch_count_for_augmented_and_unlabelled_texts_too() -> None:
     for data, mix in (("augmented", {}), ("mixed", {"labeled": None, "unlabeled": None}), ("train", {})):
-        stages = tuple(
-            dataclasses.replace(stage, data=data, mix=mix) if stage.sets else stage for stage in RECIPES["tiny"]()
-        )
+        own = tuple(without(stage, ["hard"]) for stage in RECIPES["tiny"]())
+        stages = tuple(dataclasses.replace(stage, data=data, mix=mix) if stage.sets else stage for stage in own)
         general, *others = changed(stages, ChangeOptions(batch_tokens=512))
         assert (general.tokens, general.at_most) == (None, False)
         assert {(stage.tokens, stage.at_most) for stage in others} == {(512, True)}
@@ -80,7 +79,7 @@ def test_what_cannot_be_read_is_refused_by_option(options: dict[str, str], words
         ("distil", {"layer_map": "top"}, "--layer-map top: no stage"),
         ("minilmv2", {"projection": "shared"}, "--projection shared: no stage"),
         ("distil", {"loss_weights": "attention=1"}, "--loss-weights attention: no stage"),
-        ("tiny", {"loss_weights": "soft=0"}, "the stage prediction is left without a loss"),
+        ("tinybert", {"loss_weights": "soft=0"}, "the stage prediction is left without a loss"),
         ("tiny", {"layer_map": "top", "loss_weights": "hidden=0,attention=0"}, "--layer-map top: no stage"),
         ("distil", {"temperature": "4", "loss_weights": "soft=0"}, "--temperature 4: no stage"),
         ("tiny", {"loss_weights": "soft=-1"}, "expected 0 or more"),

@@ -158,9 +158,9 @@ def _notes(**options: object) -> tuple[str, ...]:
 
 def test_whose_loss_has_weights_is_said() -> None:
     assert any(note.startswith("Students and their twins learn from labels") for note in _notes(recipe="distilbert"))
-    assert any(note.startswith("Twins alone") for note in _notes(student="tiny"))
+    assert any(note.startswith("Twins alone") for note in _notes(recipe="tinybert"))
     with pytest.raises(UserError, match="--class-weights balanced: no stage learns from labels"):
-        _notes(student="tiny", twins=False)
+        _notes(recipe="tinybert", twins=False)
 
 
 def test_weights_make_another_run() -> None:

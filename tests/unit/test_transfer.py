@@ -161,17 +161,19 @@ def test_without_options_recipes_stay_as_they_are() -> None:
         assert on_sets(name, recipe(), TransferOptions(), "classification") == recipe()
 
 
-def test_augmentation_is_for_the_stages_without_labels() -> None:
+def test_stages_with_labels_draw_from_the_labelled_rows_beside_augmented_ones() -> None:
     stages = _stages("tiny", TransferOptions(augment=2))
     assert {name: stage.data for name, stage in stages.items()} == {
         "general": "text",
         "intermediate": "augmented",
-        "prediction": "augmented",
+        "prediction": "mixed",
     }
+    assert stages["prediction"].mix == {"labeled": None, "augmented": None}
+    published = _stages("tinybert", TransferOptions(augment=2))
+    assert [stage.data for stage in published.values()] == ["text", "augmented", "augmented"]
     stages = _stages("tiny", TransferOptions(augment=2), "regression")
     assert (stages["intermediate"].data, stages["prediction"].data) == ("augmented", "train")
-    with pytest.raises(UserError, match=r"distil.*hard.*--mix labeled=1,augmented=1"):
-        _stages("distil", TransferOptions(augment=2))
+    assert _stages("distil", TransferOptions(augment=2))["distil"].mix == {"labeled": None, "augmented": None}
     mixed = _stages("distil", TransferOptions(augment=2, mix="labeled=1,augmented=3"))["distil"]
     assert (mixed.data, mixed.mix) == ("mixed", {"labeled": 1.0, "augmented": 3.0})
     with pytest.raises(UserError, match="give them a share"):
@@ -183,7 +185,8 @@ def test_unlabelled_text_joins_every_stage_with_the_teacher(texts: Path) -> None
     assert _stages("distil", options)["distil"].mix == {"labeled": None, "unlabeled": None}
     assert _stages("tiny", options)["general"].data == "text"
     both = TransferOptions(unlabeled=texts, augment=1)
-    assert _stages("tiny", both)["prediction"].mix == {"unlabeled": None, "augmented": None}
+    assert _stages("tiny", both)["prediction"].mix == {"labeled": None, "unlabeled": None, "augmented": None}
+    assert _stages("tiny", both)["intermediate"].mix == {"unlabeled": None, "augmented": None}
     assert _stages("tiny", both, "regression")["prediction"].mix == {"labeled": None, "unlabeled": None}
 
 
