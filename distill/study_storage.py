@@ -30,7 +30,19 @@ SLOT, OWNER, SURPLUS = "slot", "owner", "surplus"
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-    _again = RetryHeartbeatStaleTrialCallback(max_retry=MOST_RETRIES)
+    _retry = RetryHeartbeatStaleTrialCallback(max_retry=MOST_RETRIES)
+
+
+def _again(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Queue a dead trial's slot again; `trial` is a copy of the trial's own.
+
+    It has no owner until a worker writes its name down: with the dead one's it would be taken for dead in the moments
+    after a worker took it, while the sampler draws.
+    """
+    trial.user_attrs = {name: value for name, value in trial.user_attrs.items() if name != OWNER}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        _retry(study, trial)
 
 
 def open_storage(place: str | None, folder: Path) -> BaseStorage:
@@ -114,15 +126,18 @@ def revive(study: optuna.Study) -> int:
     found = 0
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if _left(trial):
-            try:
-                study.tell(trial.number, state=TrialState.FAIL)
-            except (ValueError, optuna.exceptions.UpdateFinishedTrialError):
-                continue  # Another command was faster.
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                _again(study, study.get_trials(deepcopy=True)[trial.number])
-            found += 1
+            found += queue_again(study, trial.number)
     return found
+
+
+def queue_again(study: optuna.Study, number: int) -> bool:
+    """Queue the slot of a trial that was cut off again; False where another command was faster."""
+    try:
+        study.tell(number, state=TrialState.FAIL)
+    except (ValueError, optuna.exceptions.UpdateFinishedTrialError):
+        return False
+    _again(study, study.get_trials(deepcopy=True)[number])
+    return True
 
 
 def top_up(study: optuna.Study, trials: int, *, first: Mapping[str, Any] | None = None) -> int:
