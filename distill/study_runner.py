@@ -25,6 +25,17 @@ class SurplusError(Exception):
     """A trial beside the queue: another worker took the last slot in the same moment."""
 
 
+class StoppedError(BaseException):
+    """The user stopped the command within a trial.
+
+    Of a KeyboardInterrupt optuna would write down that the trial failed; this leaves it as it is.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 class Trials(Protocol):
     """What all trials of a study have in common, be they students or fine-tunings of a teacher."""
 
@@ -61,7 +72,13 @@ class Trials(Protocol):
 
 
 def objective(bench: Trials, study: optuna.Study, trial: optuna.Trial) -> list[float]:
-    """The values of a trial; raises TrialPruned where it is given up, and SurplusError where it has no slot."""
+    """The values of a trial.
+
+    Raises:
+        TrialPruned: it is given up.
+        SurplusError: it has no slot.
+        StoppedError: the user wants no more of it now.
+    """
     if SLOT not in trial.user_attrs:
         trial.set_user_attr(SURPLUS, True)
         raise SurplusError
@@ -76,6 +93,8 @@ def objective(bench: Trials, study: optuna.Study, trial: optuna.Trial) -> list[f
     except UserError as error:
         trial.set_user_attr(REASON, str(error))
         raise
+    except KeyboardInterrupt:
+        raise StoppedError(trial.number) from None
     finally:
         trial.set_user_attr(SECONDS, time.monotonic() - started)
 

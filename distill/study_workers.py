@@ -13,9 +13,9 @@ from common.errors import UserError
 from common.progress import say
 from common.words import counted
 from distill.study_objectives import pruner
-from distill.study_runner import SurplusError, Trials, objective
+from distill.study_runner import StoppedError, SurplusError, Trials, objective
 from distill.study_sampler import TrialSampler
-from distill.study_storage import open_storage, revive, waiting
+from distill.study_storage import open_storage, queue_again, revive, waiting
 from distill.workers import start_worker
 
 MOST_DEATHS = 5
@@ -73,8 +73,15 @@ def open_study(bench: Trials, name: str) -> optuna.Study:
 
 
 def work(bench: Trials, name: str, deadline: float | None) -> None:
-    """Run trials one after the other; one that fails by its settings is written down as failed, and that is all."""
+    """Run trials one after the other; one that fails by its settings is written down as failed, and that is all.
+
+    One that is stopped waits for the next command, which goes on with it.
+    """
     study = open_study(bench, name)
     run = partial(objective, bench, study)
-    while waiting(study) and (deadline is None or time.time() < deadline):
-        study.optimize(run, n_trials=1, catch=(UserError, SurplusError))
+    try:
+        while waiting(study) and (deadline is None or time.time() < deadline):
+            study.optimize(run, n_trials=1, catch=(UserError, SurplusError))
+    except StoppedError as stop:
+        queue_again(study, stop.number)
+        raise KeyboardInterrupt from None

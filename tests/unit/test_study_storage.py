@@ -2,10 +2,15 @@
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import optuna
+import pytest
 
-from distill.study_storage import OWNER, SLOT, open_storage, revive, slots, top_up
+from distill.study_config import StudyConfig
+from distill.study_storage import OWNER, SLOT, first_attempt, open_storage, revive, slots, top_up
+from distill.study_workers import work
 
 DEAD = f"{socket.gethostname()}:4194304:1.00"
 """A process of this machine that there is none of."""
@@ -27,3 +32,25 @@ def test_a_slot_that_was_queued_again_is_nobodys_until_a_worker_says_it_is_its_o
     # Another command looks for dead workers while the sampler of this one draws.
     assert revive(study) == 0
     assert [trial.number for trial in slots(study)] == [taken.number]
+
+
+def test_a_trial_that_the_user_stops_is_gone_on_with_and_has_not_failed(tmp_path: Path) -> None:
+    study = study_of(tmp_path, 2)
+    folders = []
+
+    def run(study: optuna.Study, trial: optuna.Trial, settings: Any, folder: Path) -> list[float]:
+        folders.append(folder.name)
+        if len(folders) == 2:
+            raise KeyboardInterrupt
+        return [0.5]
+
+    bench: Any = SimpleNamespace(
+        config=StudyConfig(storage=str(tmp_path / "trials.log")), folder=tmp_path, space={}, run=run
+    )
+    with pytest.raises(KeyboardInterrupt):
+        work(bench, "s", None)
+    assert [trial.state.name for trial in slots(study)] == ["COMPLETE", "WAITING"]
+    work(bench, "s", None)
+    assert [trial.state.name for trial in slots(study)] == ["COMPLETE"] * 2
+    assert folders == ["0", "1", "1"], "it goes on in its own folder"
+    assert first_attempt(study, slots(study)[-1].number) == 1
