@@ -8,6 +8,7 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner,
 from optuna.trial import FrozenTrial, TrialState
 
 from distill.study_config import SearchOptions
+from distill.study_storage import slots
 
 Direction = Literal["minimize", "maximize"]
 
@@ -80,7 +81,8 @@ def given_up(options: SearchOptions, study: optuna.Study, trial: optuna.Trial, r
         return not last and trial.should_prune()
     if last or options.pruner == "none":
         return False
-    others = [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+    # One that was cut off and queued again is one trial, not two that are better.
+    others = [other for other in slots(study) if other.number != trial.number]
     return beaten(score, _costs(options, trial.user_attrs), [_at(options, other, rung) for other in others]) >= 2
 
 

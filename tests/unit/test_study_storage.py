@@ -8,8 +8,9 @@ from typing import Any
 import optuna
 import pytest
 
-from distill.study_config import StudyConfig
-from distill.study_storage import OWNER, SLOT, first_attempt, open_storage, revive, slots, top_up
+from distill.study_config import SearchOptions, StudyConfig
+from distill.study_objectives import RUNGS, directions, given_up
+from distill.study_storage import OWNER, SLOT, first_attempt, open_storage, owner, revive, slots, top_up
 from distill.study_workers import work
 
 DEAD = f"{socket.gethostname()}:4194304:1.00"
@@ -54,3 +55,21 @@ def test_a_trial_that_the_user_stops_is_gone_on_with_and_has_not_failed(tmp_path
     assert [trial.state.name for trial in slots(study)] == ["COMPLETE"] * 2
     assert folders == ["0", "1", "1"], "it goes on in its own folder"
     assert first_attempt(study, slots(study)[-1].number) == 1
+
+
+def test_a_trial_that_was_cut_off_and_queued_again_beats_another_once(tmp_path: Path) -> None:
+    options = SearchOptions(objective="accuracy,latency")
+    study = study_of(tmp_path, 3, directions=directions(options))
+
+    def better(owner: str) -> None:
+        trial = study.ask()
+        for name, value in ((OWNER, owner), (RUNGS, [0.9]), ("latency_ms", 1.0)):
+            trial.set_user_attr(name, value)
+
+    better(DEAD)
+    assert revive(study) == 1
+    own = study.ask()
+    own.set_user_attr("latency_ms", 2.0)
+    assert not given_up(options, study, own, 0, 0.8), "two attempts are one better trial"
+    better(owner())
+    assert given_up(options, study, own, 0, 0.8)
