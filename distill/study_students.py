@@ -1,6 +1,7 @@
 """A study of students: its space, checked, and the teacher with its answers, made once for all trials."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from common.progress import say
@@ -13,7 +14,7 @@ from distill.study_config import StudyConfig
 from distill.study_costs import yardstick
 from distill.study_narrowing import narrowed
 from distill.study_shipping import check_pruned, check_shipping
-from distill.study_space import Space, for_texts, samples, student_space
+from distill.study_space import Space, Value, for_texts, samples, student_space
 from distill.study_trial import Bench, run_config
 from distill.transfer import TransferInputs
 from students.vocabulary import trim_vocabulary
@@ -30,7 +31,7 @@ def searched_students(config: StudyConfig, data: TaskData) -> Space:
     whole = student_space(config.student, teacher, kind=data.kind, recipe=config.recipe, start=config.start)
     space = narrowed(whole, options.fix, options.range, options.space)
     for settings in samples(space):
-        check_recipes(run_config(config, settings), data.kind, teacher)
+        check_recipes(run_config(_weighing(config, space, settings), settings), data.kind, teacher)
     check_shipping(space)
     check_pruned(
         space,
@@ -39,6 +40,15 @@ def searched_students(config: StudyConfig, data: TaskData) -> Space:
         TASKS[data.kind].head_kind,
     )
     return space
+
+
+def _weighing(config: StudyConfig, space: Space, settings: Mapping[str, Value]) -> StudyConfig:
+    """The options by which these settings are checked: weights of classes are of no use in a trial without the loss on
+    labels, which is refused only where all trials are such.
+    """
+    part = space.get("weight_hard")
+    some = part is not None and any(part.choices)
+    return dataclasses.replace(config, class_weights="none") if some and not settings["weight_hard"] else config
 
 
 def prepared_students(config: StudyConfig, data: TaskData, space: Space, folder: Path) -> Bench:

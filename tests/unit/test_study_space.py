@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import optuna
 import pytest
+from toy import toy_task
 from transformers import BertConfig
 
 from common.errors import UserError
@@ -14,10 +15,11 @@ from distill.config import RunConfig
 from distill.contest import check_recipes
 from distill.recipes import RECIPES
 from distill.stages import filled
-from distill.study_config import StudyConfig
+from distill.study_config import SearchOptions, StudyConfig
 from distill.study_narrowing import narrowed
 from distill.study_shipping import compression, fixed_chain
 from distill.study_space import Space, defaults, drawn, for_texts, samples, student_space
+from distill.study_students import searched_students
 from distill.study_trial import run_config
 from teacher.batches import mean_padded
 
@@ -186,3 +188,16 @@ def test_a_run_of_a_trial_ships_as_the_trial_did() -> None:
 def test_albert_is_not_pruned() -> None:
     with pytest.raises(UserError, match="share their weights and cannot be pruned"):
         run_config(StudyConfig(student="albert"), {"prune": 0.5})
+
+
+def test_class_weights_are_refused_only_where_no_trial_learns_from_labels(tmp_path: Path) -> None:
+    TEACHER.save_pretrained(tmp_path)
+
+    def searched(fix: str) -> Space:
+        options = SearchOptions(fix=fix)
+        config = StudyConfig(student="distil", teacher=str(tmp_path), class_weights="balanced", searching=options)
+        return searched_students(config, toy_task().data)
+
+    assert 0.0 in searched("layers=3")["weight_hard"].choices
+    with pytest.raises(UserError, match="--class-weights balanced: no stage learns from labels"):
+        searched("weight_hard=0")
