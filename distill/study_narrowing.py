@@ -99,6 +99,8 @@ def _even(space: Space) -> Space:
     if "hidden" not in space:
         return space
     hidden, heads = space["hidden"], space["heads"]
+    if any(int(count) < 1 for count in heads.choices):
+        raise UserError(f"heads={heads.words}: expected 1 or more")
     step = math.lcm(*(int(count) for count in heads.choices))
     low, high = math.ceil(hidden.low / step) * step, math.floor(hidden.high / step) * step
     if low > high:

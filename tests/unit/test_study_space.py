@@ -123,6 +123,7 @@ def test_a_preset_outside_of_the_space_is_no_first_trial() -> None:
         ("layers=2,layers=3", "", "names layers twice"),
         ("layers=2.5", "", r"--fix layers=2\.5: expected 1\.\.6"),
         ("layers=-1", "", "expected a number above 0"),
+        ("heads=0", "", "heads=0: expected 1 or more"),
         ("temperature=nan", "", r"expected 1\.\.8, log"),
         ("layer_map=middle", "", r"expected of uniform \| top \| bottom"),
         ("runtime=fp16", "", r"expected of torch \| onnx \| int8"),
