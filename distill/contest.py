@@ -95,6 +95,7 @@ def check_recipes(
         UserError: what cannot be done, with the way out.
     """
     students = planned_students(config, teacher)
+    _refuse_projection(config, students, teacher)
     notes = dict.fromkeys(segment_notes(students.values(), teacher, paired=paired))
     found: list[Stage] = []
     for name, student in students.items():
@@ -103,6 +104,16 @@ def check_recipes(
             found += stages
     _refuse_useless(config, kind, found)
     return (*notes, *_weighing(config, kind, found))
+
+
+def _refuse_projection(config: RunConfig, students: Mapping[str, StudentConfig], teacher: PretrainedConfig) -> None:
+    """Raise UserError for maps to the teacher's width where all students have it."""
+    wanted = config.changes.projection
+    if wanted is not None and all(student.hidden == teacher.hidden_size for student in students.values()):
+        raise UserError(
+            f"--projection {wanted}: {' and '.join(students)} as wide as the teacher, so that nothing is projected: "
+            "leave it out, or choose a narrower student"
+        )
 
 
 def _weighing(config: RunConfig, kind: str, stages: Sequence[Stage]) -> tuple[str, ...]:

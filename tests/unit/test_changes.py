@@ -4,9 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from transformers import BertConfig
 
 from common.errors import UserError
 from distill.changes import ChangeOptions, changed
+from distill.config import RunConfig
+from distill.contest import check_recipes
 from distill.recipes import RECIPES
 from distill.schedules import Schedule
 from distill.stages import filled, without
@@ -89,3 +92,11 @@ def test_what_cannot_be_read_is_refused_by_option(options: dict[str, str], words
 def test_a_change_that_cannot_be_is_refused(recipe: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(UserError, match=words):
         changed(RECIPES[recipe](), ChangeOptions(**options))
+
+
+def test_a_projection_is_refused_where_no_student_has_one() -> None:
+    teacher = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
+    changes = ChangeOptions(projection="per-layer")
+    check_recipes(RunConfig(student="tiny,distil", changes=changes), "classification", teacher)
+    with pytest.raises(UserError, match="--projection per-layer: distil as wide as the teacher, so that nothing"):
+        check_recipes(RunConfig(student="distil", changes=changes), "classification", teacher)
