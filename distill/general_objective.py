@@ -57,6 +57,13 @@ class TextDistiller(Objective):
     def follow(self, device: torch.device) -> None:
         self._teacher[0].to(device)  # type: ignore[arg-type]
 
+    def counts(self, batch: dict[str, Tensor]) -> dict[str, int]:
+        """Pieces, pairs of pieces of one sequence, or masked pieces."""
+        lengths = batch["attention_mask"].sum(dim=1)
+        others = {"attention": int(lengths.square().sum()), "mlm": len(batch["labels"]) if "labels" in batch else 0}
+        pieces = int(lengths.sum())
+        return {name: others.get(name, pieces) for name in self.weights}
+
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         (teacher,) = self._teacher
         if teacher.training:

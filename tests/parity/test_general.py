@@ -104,6 +104,24 @@ def test_the_triple_loss(teacher: Any, batch: dict[str, Tensor], family: str) ->
         torch.testing.assert_close(terms[name], value, atol=1e-5, rtol=1e-5)
 
 
+def test_parts_of_a_batch_add_up_to_it(teacher: Any, batch: dict[str, Tensor]) -> None:
+    student = build_encoder(shape("bert", 2), teacher, seed=3, masked=True, teacher_masked=True)
+    weights = TRIPLE | dict.fromkeys(("embedding", "hidden", "attention"), 1.0)
+    objective = distiller(student, teacher, weights=weights).eval()
+    # Masked places of each part: numbers in the batch, and where these are in the part.
+    parts = [
+        {name: batch[name][rows] for name in ("input_ids", "attention_mask", "token_type_ids")}
+        | {"labels": batch["labels"][chosen], "positions": torch.tensor(places)}
+        for rows, chosen, places in (([0, 2], [0, 1, 3], [1, 4, 8]), ([1], [2], [1]))
+    ]
+    totals = objective.counts(batch)
+    for name, whole in objective(batch).items():
+        shares = [objective.counts(part)[name] / totals[name] for part in parts]
+        assert sum(shares) == 1
+        added = sum(share * objective(part)[name] for share, part in zip(shares, parts, strict=True))
+        torch.testing.assert_close(added, whole, atol=1e-5, rtol=1e-5)
+
+
 def test_padding_changes_nothing(teacher: Any, batch: dict[str, Tensor]) -> None:
     student = build_encoder(shape("distilbert", 2), teacher, seed=3, masked=True, teacher_masked=True)
     objective = distiller(student, teacher).eval()
