@@ -125,7 +125,8 @@ class Pruning:
         )
         Checkpoints.clear(folder / "training")
         after = prepared.score(smaller, "select", self.training.precision)
-        say(f"  {self.task.data.metric} on the selection split: {abs(first):.4f} pruned, {abs(after):.4f} recovered")
+        values = [f"{self.task.value_of(score):.4f}" for score in (first, after)]
+        say(f"  {self.task.data.metric} on the selection split: {values[0]} pruned, {values[1]} recovered")
         if after >= first:
             return smaller
         say("  recovery did no good and is left out: more rows, or another --recovery-rate, may help")

@@ -57,7 +57,7 @@ class Retraining:
             trained = _scores(found)[1]
             source, better = exported.folder, trained > plain
             if not better:
-                say(f"  training did no good (int8 {abs(plain):.4f}, then {abs(trained):.4f}) and is left out")
+                say(f"  training did no good (int8 {plain:.4f}, then {trained:.4f}) and is left out")
                 source = artifact.folder
             if not better or before - trained > budget:
                 found = self.quantising.quantised(source, out, max_drop=budget, before=before)

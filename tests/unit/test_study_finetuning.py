@@ -1,18 +1,22 @@
 """A study of fine-tuning: its space, the options of a trial, and the pruner that is fed while a teacher learns."""
 
+from pathlib import Path
+
 import optuna
 import pytest
 from torch import nn
+from toy import toy_task
 from transformers import AlbertConfig, BertConfig, DistilBertConfig, ModernBertConfig
 
-from distill.study_config import SearchOptions
+from distill.study_config import SearchOptions, StudyConfig
 from distill.study_objectives import RUNGS, pruner
 from distill.study_space import defaults, drawn, samples
-from distill.study_teacher import Watch
+from distill.study_teacher import TeacherBench, Watch
 from distill.study_teacher_space import finetune_options, teacher_space
 from teacher.dropout import dropping
 from teacher.loop import SELECTION
 from teacher.options import FinetuneOptions
+from teacher.prepare import Prepared
 
 BERT = BertConfig(num_hidden_layers=6)
 
@@ -87,3 +91,19 @@ def test_dropout_is_another_within_the_block_alone(share: float) -> None:
     with dropping(module, share):
         assert [part.p for part in module.modules() if isinstance(part, nn.Dropout)] == [share, share]
     assert [part.p for part in module.modules() if isinstance(part, nn.Dropout)] == [0.1, 0.2]
+
+
+class _Worse(TeacherBench):
+    """Fine-tunings that are worse than chance, as a correlation says it."""
+
+    prepared = Prepared(task=toy_task(), tokenizer=None, splits={}, max_length=8)  # type: ignore[arg-type]
+
+    def _score(self, trial: optuna.Trial, options: FinetuneOptions, folder: Path) -> float:
+        return -0.25
+
+
+def test_a_metric_below_zero_is_said_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = optuna.create_study(direction="maximize")
+    bench = _Worse(config=StudyConfig(target="teacher"), folder=tmp_path, space={}, data=toy_task().data, source="x")
+    assert bench.run(study, study.ask(), {}, tmp_path) == [-0.25]
+    assert "trial 0: accuracy -0.2500" in "".join(capsys.readouterr())
