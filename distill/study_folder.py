@@ -12,10 +12,13 @@ import optuna
 from common.errors import UserError
 from common.files import write_text
 from distill.study_runner import SETTINGS, TRIAL
+from teacher.ready import CLAIM as BY_TOOLS
 
 ID = "id"
 """User attribute of a study that no other has, by which its folders go."""
 CLAIM = "study.id"
+OTHERS = ("record.json", "ablation.json", "config.json", BY_TOOLS, "ablate.json")
+"""In the folders of other commands, from their start on: of what is not finished there is no record."""
 
 
 def made(folder: Path) -> Path:
@@ -24,7 +27,7 @@ def made(folder: Path) -> Path:
     Raises:
         UserError: it is another run's.
     """
-    if (folder / "record.json").exists() or (folder / "ablation.json").exists():
+    if any((folder / name).exists() for name in OTHERS):
         raise UserError(f"{folder} holds another run: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -7,8 +7,9 @@ import pytest
 
 from common.errors import UserError
 from common.files import write_json
-from distill.study_folder import CLAIM, claim, used
+from distill.study_folder import CLAIM, claim, made, used
 from distill.study_runner import SETTINGS, TRIAL
+from teacher.ready import CLAIM as BY_TOOLS
 
 
 def study_of(*settings: dict[str, object]) -> optuna.Study:
@@ -62,3 +63,11 @@ def test_the_last_command_to_end_well_tidies_up(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no"), used(tmp_path, at_last=tidied.append):
         raise UserError("no")
     assert tidied == [tmp_path]
+
+
+@pytest.mark.parametrize("name", ["record.json", "config.json", "ablate.json", BY_TOOLS])
+def test_the_folder_of_a_run_is_not_taken_finished_or_not(tmp_path: Path, name: str) -> None:
+    write_json(tmp_path / "run" / name, {})
+    with pytest.raises(UserError, match=f"{tmp_path / 'run'} holds another run: choose another --name"):
+        made(tmp_path / "run")
+    assert made(tmp_path / "study").is_dir()
