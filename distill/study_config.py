@@ -104,6 +104,10 @@ class AfterOptions:
             raise UserError("--confirm: expected 0 or more; --seeds: expected at least 1")
         if self.apply not in (None, "best") and not str(self.apply).isdecimal():
             raise UserError(f"--apply {self.apply}: expected best, or the number of a trial")
+        if self.apply is None and not self.speed:
+            raise UserError("--no-speed is for the run of --apply: give that too, or leave it out")
+        if self.apply is None and not self.confirm and self.seeds != type(self).seeds:
+            raise UserError(f"--seeds {self.seeds} is for --confirm and --apply: give one of them too, or leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +174,10 @@ class StudyConfig:
             raise UserError(
                 f"--target teacher is searched for accuracy alone: leave --objective {searching.objective} out"
             )
+        if not self.after.speed:
+            raise UserError("--no-speed is for students: a teacher is not measured, leave it out with --target teacher")
+        if not self.after.confirm and self.after.seeds != type(self.after).seeds:
+            raise UserError(f"--seeds {self.after.seeds} is for --confirm with --target teacher: leave it out")
         for name in ("student", "recipe", "start", "class_weights"):
             if getattr(self, name) != getattr(type(self), name):
                 flag = name.replace("_", "-")

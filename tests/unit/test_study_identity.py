@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from distill import study_identity
-from distill.study_config import StudyConfig
+from distill.study_config import AfterOptions, StudyConfig
 from distill.study_identity import WEIGHTS, opened
 from distill.study_storage import open_storage
 from distill.study_trial import run_config
@@ -63,3 +63,17 @@ def test_a_study_from_before_these_were_noted_goes_on_and_notes_them(config: Stu
     _opened(config, tmp_path).set_user_attr("identity", older | {"--rungs": "5"})
     with pytest.raises(UserError, match=r"with other settings \(--rungs\)"):
         _opened(config, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "after", "message"),
+    [
+        ("student", {"seeds": 5}, "--seeds 5 is for --confirm and --apply"),
+        ("student", {"speed": False, "confirm": 1}, "--no-speed is for the run of --apply"),
+        ("teacher", {"speed": False, "apply": "best"}, "--no-speed is for students"),
+        ("teacher", {"seeds": 5, "apply": "best"}, "--seeds 5 is for --confirm with --target teacher"),
+    ],
+)
+def test_options_of_what_is_not_done_are_refused(target: str, after: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        StudyConfig(target=target, after=AfterOptions(**after))  # type: ignore[arg-type]
