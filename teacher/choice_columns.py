@@ -49,7 +49,8 @@ def matches(file: Path) -> bool:
         return _choice_columns(list(first), lists) != () and _named(list(first), RIGHT) is not None
     if file.suffix.lower() not in (".csv", ".tsv"):
         return False
-    names = next(csv.reader([head.split("\n")[0].rstrip("\r")], delimiter="\t" if file.suffix == ".tsv" else ","), [])
+    first = re.split("[\r\n]", head, maxsplit=1)[0]
+    names = next(csv.reader([first], delimiter="\t" if file.suffix == ".tsv" else ","), [])
     return _choice_columns(names, []) != () and _named(names, RIGHT) is not None
 
 

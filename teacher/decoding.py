@@ -82,6 +82,9 @@ def read_text(path: Path, oddities: Oddities) -> tuple[str, bytes]:
     content = content.removeprefix(_BOM).replace(b"\r\n", b"\n")
     refuse_utf16(path, content[:2])
     refuse_binary(path, content)
+    if b"\n" not in content:
+        # What spreadsheets call "CSV (Macintosh)" has CR alone at the ends of lines.
+        content = content.replace(b"\r", b"\n")
     if not content.strip():
         raise UserError(f"{path} is empty: rows of text and labels were expected")
     try:

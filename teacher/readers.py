@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import sys
@@ -90,7 +91,7 @@ def _read_tabs(path: Path, text: str) -> tuple[list[list[str]], list[int]]:
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     records, lines = [line.split("\t") for _, line in numbered], [number for number, _ in numbered]
     if tabs_are_quoted(text):
-        return _parse_csv(text, "\t")
+        return _parse_csv(path, text, "\t")
     _refuse_ragged(path, records, lines)
     return records, lines
 
@@ -102,25 +103,61 @@ def tabs_are_quoted(text: str) -> bool:
     records = [line.split("\t") for line in text.split("\n") if line.strip()]
     quoted = [field for record in records for field in record if '"' in field]
     possible = _first_ragged(records) is not None or all(_FULLY_QUOTED.fullmatch(field) for field in quoted)
-    return possible and _first_ragged(_parse_csv(text, "\t")[0]) is None
+    if not possible:
+        return False
+    try:
+        return _first_ragged(_Quoted(text, "\t").records) is None
+    except csv.Error:
+        return False
 
 
 def _read_quoted(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
-    records, lines = _parse_csv(text, delimiter)
+    records, lines = _parse_csv(path, text, delimiter)
     _refuse_ragged(path, records, lines)
     return records, lines
 
 
-def _parse_csv(text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # The default refuses fields of more than 131,072 characters.
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    records, lines, start = [], [], 1
-    for record in reader:
-        if any(field.strip() for field in record):
-            records.append(record)
-            lines.append(start)
-        start = reader.line_num + 1
-    return records, lines
+def _parse_csv(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
+    """Raises UserError for a quote that is not closed, which would take all rows below it for one text."""
+    try:
+        found = _Quoted(text, delimiter)
+    except csv.Error as error:
+        raise UserError(f"{path} cannot be read as rows: {error}") from error
+    if found.open is not None:
+        raise UserError(
+            f"{path}:{found.open} has a quote that is not closed: a quote at the beginning of a text needs quotes "
+            'around the text, and is written twice in it ("")'
+        )
+    return found.records, found.lines
+
+
+class _Quoted:
+    """Records of text with quotes around some fields, and the line on which each starts."""
+
+    _END = "\x00end\x00"
+
+    def __init__(self, text: str, delimiter: str) -> None:
+        """Raises csv.Error."""
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # The default refuses fields of more than 131,072 characters.
+        # The last line is a record of its own unless a quote is still open there.
+        stream = itertools.chain(io.StringIO(text, newline=""), [self._END])
+        reader = csv.reader(stream, delimiter=delimiter)
+        self.records: list[list[str]] = []
+        self.lines: list[int] = []
+        self.open: int | None = None
+        """The line on which a record starts whose quote is never closed."""
+        start = 1
+        for record in reader:
+            if record == [self._END]:
+                break
+            if any(field.strip() for field in record):
+                self.records.append(record)
+                self.lines.append(start)
+            self.open, start = start, reader.line_num + 1
+        else:
+            self.records[-1][-1] = self.records[-1][-1].removesuffix(self._END)
+            return
+        self.open = None
 
 
 def _first_ragged(records: list[list[str]]) -> int | None:

@@ -297,3 +297,30 @@ BINARY = {
 def test_binary_files(tmp_path: Path, name: str) -> None:
     content, message = BINARY[name]
     refused(write(tmp_path / name, content), f"{name} {message}")
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_lines_that_end_in_cr_alone(tmp_path: Path, separator: str) -> None:
+    lines = ["text\tlabel", *rows()]
+    name = "d.csv" if separator == "," else "d.tsv"
+    path = write(tmp_path / name, "".join(f"{line}\r" for line in lines).replace("\t", separator).encode())
+    task = load_task(str(path))
+    assert sum(map(len, task.splits.values())) == 40
+    one = write(tmp_path / f"one-{name}", "".join(f"{line}\n" for line in lines).replace("\t", separator).encode())
+    assert load_task(str(one)).splits == task.splits
+
+
+def test_cr_within_a_field_that_is_not_quoted(tmp_path: Path) -> None:
+    lines = ["text,label", *(row.replace("\t", ",") for row in rows())]
+    refused(write(tmp_path / "d.csv", [*lines, "a text with\rone,good"]), r"d\.csv:42 has only 1 field")
+
+
+def test_a_quote_that_is_never_closed_takes_no_rows_along(tmp_path: Path) -> None:
+    lines = ["label,text", *(",".join(reversed(row.split("\t"))) for row in rows())]
+    lines[20] = lines[20].replace(",", ',"')
+    refused(write(tmp_path / "d.csv", lines), r"d\.csv:21 has a quote that is not closed")
+    lines[20] += '"'
+    assert sum(map(len, load_task(str(write(tmp_path / "d.csv", lines))).splits.values())) == 40
+    # The end of the file may lack its line end.
+    write(tmp_path / "d.csv", "\n".join([*lines, 'good,"the last ""one"""']).encode())
+    assert sum(map(len, load_task(str(tmp_path / "d.csv")).splits.values())) == 41
