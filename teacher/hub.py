@@ -1,5 +1,6 @@
 """Tasks of the Hugging Face hub, through `datasets`, which is imported only when one is asked for."""
 
+import bisect
 import contextlib
 import re
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.words import counted
 from teacher.columns import Asked, Columns, find_columns
 from teacher.decoding import Oddities
 from teacher.glue import GLUE
@@ -153,6 +155,8 @@ def _to_raw(name: str, data: Any, columns: Columns | None, asked: Asked | None =
         if part != "train" and label in data[split].column_names and _unlabelled(data[split], label):
             raw.notes.append(f"{split} of the hub has no labels, so it is not used")
             continue
+        if getattr(data[split].features.get(label), "names", None):
+            table = _with_labels(table, label, split, raw.notes)
         rows = read_rows(table, columns, oddities, raw.notes, required=part == "train")
         if rows is not None:
             raw.parts[part], raw.origins[part] = rows, f"{split} of the hub"
@@ -174,17 +178,39 @@ def _parts(data: Any) -> dict[str, str]:
 
 
 def _table(where: str, split: Any) -> Table:
-    """Columns as text; class labels by name."""
+    """Columns as text; class labels by name, those that are none (-1, as SNLI has where nobody agreed) empty."""
     columns: dict[str, list[str]] = {}
     nested: dict[str, int] = {}
     for column, feature in split.features.items():
         values = split[column][:]
         nested |= first_nested({column: values})
         names = getattr(feature, "names", None)
-        columns[column] = [_as_text(names[value] if names and value >= 0 else value) for value in values]
+        if names:
+            values = [names[value] if value is not None and value >= 0 else None for value in values]
+        columns[column] = [_as_text(value) for value in values]
     records = [list(record) for record in zip(*columns.values(), strict=True)]
     lines = list(range(1, len(records) + 1))
     return Table(path=Path(where), sha256="", records=records, lines=lines, columns=list(columns), nested=nested)
+
+
+def _with_labels(table: Table, label: str | None, split: str, notes: list[str]) -> Table:
+    """Without the rows whose class is none, which nobody can correct in a data set of the hub."""
+    place = table.columns.index(str(label)) if table.columns else 0
+    kept = [index for index, record in enumerate(table.records) if record[place]]
+    left = len(table.records) - len(kept)
+    if not left:
+        return table
+    notes.append(f"{counted(left, 'row')} of {split} without a label left out")
+    # Where a list stands is told by its record: a column with one is refused, and its place may be another now.
+    nested = {name: bisect.bisect_left(kept, index) for name, index in table.nested.items()}
+    return Table(
+        path=table.path,
+        sha256=table.sha256,
+        records=[table.records[index] for index in kept],
+        lines=[table.lines[index] for index in kept],
+        columns=table.columns,
+        nested={name: min(index, len(kept) - 1) for name, index in nested.items()},
+    )
 
 
 def _as_text(value: Any) -> str:

@@ -203,3 +203,14 @@ def test_a_text_and_a_label_are_read_as_ever(publish: Publish) -> None:
     publish(features, train=columns)
     task = load_task("org/thing")
     assert (task.kind, task.labels) == ("classification", ("bad", "good"))
+
+
+def test_rows_whose_class_is_none_are_left_out(publish: Publish) -> None:
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["bad", "good"])})
+    labels = [None if number == 3 else -1 if number % 10 == 0 else number % 2 for number in range(60)]
+    publish(features, train={"text": [f"a text {number}" for number in range(60)], "label": labels})
+    task = load_task("org/thing")
+    assert (task.kind, task.labels) == ("classification", ("bad", "good"))
+    assert sum(map(len, task.splits.values())) == 53
+    assert all(row.label == int(row.text.split()[-1]) % 2 for row in task.splits["train"])
+    assert "7 rows of train without a label left out" in task.notes
