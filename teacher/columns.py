@@ -81,6 +81,7 @@ def find_columns(table: Table, asked: Asked) -> Columns:
     header, names, records = _settle_header(table, asked)
     label = asked.label or _label(table, names, records, header, asked)
     text, pair = _texts(table, [name for name in names if name != label], records, names, asked)
+    _refuse_repeated(table, names, (text, pair, label))
     return Columns(text=text, pair=pair, label=label, header=header)
 
 
@@ -96,7 +97,15 @@ def find_texts(table: Table, asked: Asked, *, others: Sequence[str] = ()) -> Col
     taken = (asked.label, *others)
     free = [name for name in names if len(names) == 1 or (plain(name) not in LABEL_NAMES and name not in taken)]
     text, pair = _texts(table, free, records, names, asked)
+    _refuse_repeated(table, names, (text, pair, *taken))
     return Columns(text=text, pair=pair, label=None, header=header)
+
+
+def _refuse_repeated(table: Table, names: Sequence[str], used: Sequence[str | None]) -> None:
+    """Of two columns with one name nobody can say which is meant."""
+    for name in used:
+        if name is not None and names.count(name) > 1:
+            raise UserError(f"{table.path} has {names.count(name)} columns {name!r}: give each a name of its own")
 
 
 def _settle_header(table: Table, asked: Asked) -> tuple[bool, list[str], list[list[str]]]:

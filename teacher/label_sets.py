@@ -47,6 +47,8 @@ def load(name: str, files: Mapping[str, Path], asked: Asked) -> RawTask:
     tables = {part: read_table(file, oddities) for part, file in files.items()}
     named = asked.label.split(",") if asked.label else [_label_column(tables["train"], asked)]
     columns = [column.strip() for column in named]
+    if len(set(columns)) < len(columns):
+        raise UserError(f"--label-column {asked.label}: a column is named twice: name each once")
     texts = find_texts(tables["train"], Asked(text=asked.text, pair=asked.pair, label=columns[0]), others=columns[1:])
     train = column_names(tables["train"], texts.header)
     for column in columns:

@@ -13,7 +13,10 @@ import pytest
 
 from common.errors import UserError
 from teacher import hub
+from teacher.columns import Asked, find_texts
 from teacher.data import load_task
+from teacher.decoding import Oddities
+from teacher.readers import read_table
 
 
 def rows(count: int = 40, start: int = 0) -> list[str]:
@@ -324,3 +327,14 @@ def test_a_quote_that_is_never_closed_takes_no_rows_along(tmp_path: Path) -> Non
     # The end of the file may lack its line end.
     write(tmp_path / "d.csv", "\n".join([*lines, 'good,"the last ""one"""']).encode())
     assert sum(map(len, load_task(str(tmp_path / "d.csv")).splits.values())) == 41
+
+
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    lines = [f"other {n}\t{row}" for n, row in enumerate(rows())]
+    refused(write(tmp_path / "d.tsv", ["text\ttext\tlabel", *lines]), r"d\.tsv has 2 columns 'text': give each a name")
+    with pytest.raises(UserError, match="has 2 columns 'text'"):
+        find_texts(read_table(tmp_path / "d.tsv", Oddities()), Asked())
+    write(tmp_path / "d.tsv", ["note\ttext\tlabel\tnote", *(f"{line}\tx" for line in lines)])
+    assert load_task(str(tmp_path / "d.tsv")).splits["train"][0].text.startswith("a sentence")
+    lines = [f"a text {n},{n % 2},{n % 3 // 2}" for n in range(40)]
+    refused(write(tmp_path / "d.csv", ["text,a,b", *lines]), "--label-column a,a: a column is", label_column="a,a")
