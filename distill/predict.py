@@ -13,7 +13,7 @@ from common.errors import UserError
 from common.hardware import usable_cores
 from common.progress import Progress, say, say_on_stderr
 from common.words import counted
-from distill.predict_answers import Answering
+from distill.predict_answers import Answering, Head
 from distill.predict_choices import ChoiceRows
 from distill.predict_fields import Rows
 from distill.predict_heads import head_for
@@ -145,30 +145,35 @@ def predict(config: PredictConfig) -> None:
             write(texts, head.answers(texts, *predictor(texts)))
 
         if config.single:
-            answer([_single(config)])
+            answer([_single(config, head.places)])
         else:
-            _stream(config, answer, model.words, ChoiceRows if head.rows == "choices" else Rows)
+            _stream(config, answer, model.words, head)
     if predictor.cut:
         what = counted(predictor.cut, "question" if head.rows == "windows" else "text")
         say(f"{what} longer than {predictor.most} pieces, cut there")
 
 
-def _single(config: PredictConfig) -> Text:
-    text = config.text[0].strip()
+def _single(config: PredictConfig, places: str) -> Text:
+    """The texts of the command line, of which the one that answers have `places` in stays as it stands."""
+    text, pair = config.text[0].strip(), config.pair.strip() or None
     if not text:
         raise UserError("the text is empty")
-    return Text(1, text, config.pair.strip() or None, choices=tuple(choice.strip() for choice in config.choices))
+    if places == "text":
+        text = config.text[0]
+    elif places == "pair" and pair is not None:
+        pair = config.pair
+    return Text(1, text, pair, choices=tuple(choice.strip() for choice in config.choices))
 
 
-def _stream(config: PredictConfig, answer: Callable[[list[Text]], None], words: str, rows: type[Rows]) -> None:
+def _stream(config: PredictConfig, answer: Callable[[list[Text]], None], words: str, head: Head) -> None:
     """Answer all texts of a file or of standard input, and say at the end how many, how fast, and what was left out."""
-    path = config.path
+    path, rows = config.path, ChoiceRows if head.rows == "choices" else Rows
     faults, oddities = Faults(source_name(path), strict=config.strict), Oddities()
     start, count = time.monotonic(), 0
     # Where answers appear on the terminal, they are the progress.
     shown = config.out is not None or not sys.stdout.isatty()
     with open_lines(path, faults) as lines:
-        texts = read_texts(lines, path, config.reading, faults, oddities, rows)
+        texts = read_texts(lines, path, config.reading, faults, oddities, rows, whole=head.places)
         parts = chunks(texts, CHUNK, lines.idle)
         for chunk in _with_progress(parts, count_lines(path)) if shown else parts:
             answer(chunk)

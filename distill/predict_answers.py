@@ -47,6 +47,8 @@ class Head(ABC):
     """The entries of `Answering` that not every kind of head has a use for, and this one has."""
     pairs: ClassVar[bool] = True
     """Whether a model with this head may read two texts at once."""
+    places: ClassVar[Literal["", "text", "pair"]] = ""
+    """Which of the two texts answers have places in. It is read as it stands, so that they are places in the user's."""
 
     def __init__(self, labels: Sequence[str], options: Answering, config: Mapping[str, Any]) -> None:
         """`config` is the model's."""

@@ -26,9 +26,10 @@ class Rows:
     nested: ClassVar[bool] = False
     """Columns may hold lists and objects."""
 
-    def __init__(self, path: Path, reading: Reading, faults: Faults, oddities: Oddities) -> None:
+    def __init__(self, path: Path, reading: Reading, faults: Faults, oddities: Oddities, *, whole: str = "") -> None:
+        """`whole`: which of "text" and "pair" is left as it stands."""
         self.path, self.faults = path, faults
-        self._reading, self._oddities = reading, oddities
+        self._reading, self._oddities, self._whole = reading, oddities, whole
 
     def settle(self, table: Table) -> Columns:
         """Find the roles of the columns by a sample of the rows.
@@ -62,7 +63,8 @@ class Rows:
         value = values[name]
         if isinstance(value, list | dict):
             raise BadLineError(f"has a list or an object in column {name!r}, where text was expected")
-        return cleaned(shown(value), line, f"column {name!r}", self.faults, self._oddities)
+        whole = name == {"text": self._text, "pair": self._pair}.get(self._whole)
+        return cleaned(shown(value), line, f"column {name!r}", self.faults, self._oddities, whole=whole)
 
 
 def shown(value: Any) -> str:

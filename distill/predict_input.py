@@ -23,8 +23,10 @@ def read_texts(
     faults: Faults,
     oddities: Oddities,
     rows: type[Rows] = Rows,
+    *,
+    whole: str = "",
 ) -> Iterator[Text]:
-    """Every text in its order; bad lines become faults. `rows` reads records.
+    """Every text in its order; bad lines become faults. `rows` reads records; `whole` is as there.
 
     Raises:
         UserError: it is not clear which column is the text, or one that was named does not exist; a bad line, where
@@ -42,11 +44,11 @@ def read_texts(
                 f"{faults.source} has one text a line, so no columns: leave --text-column and its like out, or say "
                 "with --format what it is"
             )
-        yield from _plain(numbered, faults, oddities)
+        yield from _plain(numbered, faults, oddities, whole=whole == "text")
         return
     sample = _sample(numbered, short=path is None and kind == "jsonl")
     read = objects if kind == "jsonl" else separated
-    yield from read(sample, numbered, kind, rows(Path(faults.source), reading, faults, oddities))
+    yield from read(sample, numbered, kind, rows(Path(faults.source), reading, faults, oddities, whole=whole))
 
 
 def _sample(numbered: Iterator[tuple[int, str]], *, short: bool) -> list[tuple[int, str]]:
@@ -80,10 +82,10 @@ def _is_document(first: str) -> bool:
     return first.strip() == "{" or (is_object(first) and isinstance(json.loads(first).get("data"), list))
 
 
-def _plain(lines: Iterator[tuple[int, str]], faults: Faults, oddities: Oddities) -> Iterator[Text]:
+def _plain(lines: Iterator[tuple[int, str]], faults: Faults, oddities: Oddities, *, whole: bool) -> Iterator[Text]:
     for number, line in lines:
         try:
-            yield Text(number, cleaned(line, number, "", faults, oddities))
+            yield Text(number, cleaned(line, number, "", faults, oddities, whole=whole))
         except BadLineError as error:
             faults.add(number, str(error))
 

@@ -19,6 +19,7 @@ class SpanAnswers(Head):
     """The stretch of the context with the highest score of start and end, over all windows of the context."""
 
     rows: ClassVar[Literal["texts", "windows", "choices"]] = "windows"
+    places: ClassVar[Literal["", "text", "pair"]] = "pair"
 
     def answers(
         self, texts: Sequence[Text], encodings: Sequence[Encoding], outputs: Sequence[Outputs]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from tokenizers import Encoding
@@ -20,6 +20,7 @@ class WordTags(Head):
     """
 
     pairs: ClassVar[bool] = False
+    places: ClassVar[Literal["", "text", "pair"]] = "text"
 
     def answers(
         self, texts: Sequence[Text], encodings: Sequence[Encoding], outputs: Sequence[Outputs]

@@ -48,13 +48,13 @@ class Reading:
         return Asked(text=self.text_column, pair=self.pair_column)
 
 
-def cleaned(text: str, line: int, what: str, faults: Faults, oddities: Oddities) -> str:
-    """As a task's texts are; `what` is the field, or "".
+def cleaned(text: str, line: int, what: str, faults: Faults, oddities: Oddities, *, whole: bool = False) -> str:
+    """As a task's texts are, or with `whole` as it stands; `what` is the field, or "".
 
     Raises:
         BadLineError: no UTF-8, or nothing in it.
     """
-    found = clean(checked(text, what), f"{faults.source}:{line}", oddities)
+    found = clean(checked(text, what), f"{faults.source}:{line}", Oddities() if whole else oddities)
     if not found:
         raise BadLineError(f"has no text in {what}" if what else "has no text")
-    return found
+    return text if whole else found

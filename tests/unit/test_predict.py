@@ -555,3 +555,28 @@ def test_words_are_cut_as_in_training(
     tune(model, prepared)
     save(model, tiny_tokenizer, tmp_path / "m", card=CARD)
     assert [entity["text"] for entity in _predicted(tmp_path / "m", text)["entities"]] == ["good", "-", "film", "plot"]
+
+
+def test_places_are_those_in_the_text_as_the_user_has_it(
+    tmp_path: Path, tiny_bert: Callable[..., PreTrainedModel], tiny_tokenizer: BertTokenizerFast
+) -> None:
+    tagged = _tagged(tmp_path / "tags", tiny_bert, tiny_tokenizer, labels=2, id2label={0: "O", 1: "B-X"})
+    text = "  \tthe\x01 film "
+    assert [entity["start"] for entity in _predicted(tagged, text)["entities"]] == [
+        text.index("the"),
+        text.index("film"),
+    ]
+    path = written(tmp_path, "t.txt", "the\n   the\n")
+    assert [row.text for row in texts_of(path)] == ["the", "the"]
+    predict(PredictConfig(model=tagged, reading=Reading(file=path), out=tmp_path / "t.jsonl"))
+    lines = (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["entities"][0]["start"] for line in lines] == [0, 3]
+
+    save(tiny_bert(model_class=BertForQuestionAnswering, labels=2), tiny_tokenizer, tmp_path / "qa", card=CARD)
+    row = {"question": " who is it ", "context": "\n  the good film has a great actor\n"}
+    path = written(tmp_path, "q.jsonl", json.dumps(row))
+    out = tmp_path / "q.out.jsonl"
+    predict(PredictConfig(model=tmp_path / "qa", reading=Reading(file=path), out=out))
+    answer = json.loads(out.read_text(encoding="utf-8"))
+    assert answer["answer"]
+    assert row["context"][answer["start"] : answer["end"]] == answer["answer"]
