@@ -68,8 +68,8 @@ class Rows:
 
 
 def shown(value: Any) -> str:
-    """A field as text; null is empty."""
-    if value is None:
+    """A field as text; null and NaN are empty."""
+    if value is None or value != value:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 

@@ -41,7 +41,7 @@ def matches(file: Path) -> bool:
     if file.suffix.lower() in (".json", ".jsonl", ".ndjson"):
         try:
             first, _ = json.JSONDecoder().raw_decode(head.lstrip("[").lstrip())
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         if not isinstance(first, dict):
             return False

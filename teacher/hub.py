@@ -214,7 +214,7 @@ def _with_labels(table: Table, label: str | None, split: str, notes: list[str]) 
 
 
 def _as_text(value: Any) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None or value != value else str(value)
 
 
 def _unlabelled(split: Any, label: str | None) -> bool:

@@ -72,7 +72,7 @@ def first_object(file: Path) -> dict[str, Any] | None:
     try:
         with file.open(encoding="utf-8-sig", errors="replace") as stream:
             first = json.loads(next(line for line in stream if line.strip()))
-    except (OSError, ValueError, StopIteration):
+    except (OSError, ValueError, StopIteration, RecursionError):
         return None
     return first if isinstance(first, dict) else None
 
@@ -216,7 +216,7 @@ def _json_objects(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -224,6 +224,8 @@ def _is_json(text: str) -> bool:
 def _parse_json(path: Path, line: int, text: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError as error:
+        raise UserError(f"{path}:{line} has lists or objects too deep in each other: {_OBJECT}") from error
     except ValueError as error:
         # The reader counts lines from the start of what it was given.
         line += getattr(error, "lineno", 1) - 1
@@ -231,7 +233,10 @@ def _parse_json(path: Path, line: int, text: str) -> Any:
 
 
 def _json_field(value: Any) -> str:
-    """A field as text: null and absent ones are empty, lists and objects are json in case nobody needs the column."""
-    if value is None:
+    """A field as text: null, NaN and absent ones are empty, lists and objects are json in case nobody needs the column.
+
+    Python's json writes NaN where pandas has no value.
+    """
+    if value is None or value != value:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

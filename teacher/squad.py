@@ -32,7 +32,7 @@ def matches(file: Path) -> bool:
         return True
     try:
         first, _ = json.JSONDecoder().raw_decode(head.lstrip("[").lstrip())
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(first, dict) and first.keys() >= _FLAT
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import random
 import tarfile
 import zipfile
@@ -338,3 +339,22 @@ def test_columns_of_one_name(tmp_path: Path) -> None:
     assert load_task(str(tmp_path / "d.tsv")).splits["train"][0].text.startswith("a sentence")
     lines = [f"a text {n},{n % 2},{n % 3 // 2}" for n in range(40)]
     refused(write(tmp_path / "d.csv", ["text,a,b", *lines]), "--label-column a,a: a column is", label_column="a,a")
+
+
+def test_nan_in_json_is_no_value(tmp_path: Path) -> None:
+    texts = [row.split("\t")[0] for row in rows()]
+    objects = [{"text": text, "label": ("bad", "good")[n % 2]} for n, text in enumerate(texts)]
+    write(tmp_path / "d.jsonl", [json.dumps(value) for value in [*objects, {"text": math.nan, "label": "good"}]])
+    task = load_task(str(tmp_path / "d.jsonl"))
+    assert sum(map(len, task.splits.values())) == 40
+    assert any("1 row without text left out" in note for note in task.notes)
+    objects[5]["label"] = math.nan  # type: ignore[assignment]
+    path = write(tmp_path / "d.jsonl", [json.dumps(value) for value in objects])
+    refused(path, r"d\.jsonl:6 has no label in column 'label'")
+
+
+@pytest.mark.parametrize("before", [0, 5])
+def test_json_that_is_too_deep(tmp_path: Path, before: int) -> None:
+    objects = [json.dumps({"text": row.split("\t")[0], "label": "good"}) for row in rows(before)]
+    deep = '{"text": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    refused(write(tmp_path / "d.jsonl", [*objects, deep]), rf"d\.jsonl:{before + 1} has lists or objects too deep")

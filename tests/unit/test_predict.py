@@ -580,3 +580,7 @@ def test_places_are_those_in_the_text_as_the_user_has_it(
     answer = json.loads(out.read_text(encoding="utf-8"))
     assert answer["answer"]
     assert row["context"][answer["start"] : answer["end"]] == answer["answer"]
+
+
+def test_nan_in_json_is_no_text(tmp_path: Path) -> None:
+    assert texts_of(written(tmp_path, "t.jsonl", '{"text": "one"}\n{"text": NaN}\n')) == [Text(1, "one")]
