@@ -17,6 +17,8 @@ from teacher.binary import GZIP_MARK, refuse_binary, refuse_utf16
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff]")
 _MEANT = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).decode("cp1252", errors="ignore"))}
+HALF_PAIR = re.compile("[\ud800-\udfff]")
+"""An escape of json can write one; it is no text."""
 _BOM = b"\xef\xbb\xbf"
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 _BUFFER = 2**16
@@ -61,10 +63,17 @@ def clean(text: str, where: str, oddities: Oddities) -> str:
 def without_control(text: str, where: str, oddities: Oddities) -> str:
     r"""Control characters removed; those between 0x80 and 0x9f are cp1252 signs that were decoded as latin-1.
 
+    Halves of surrogate pairs, which escapes of json can write and no tokenizer takes, become U+FFFD.
+
     >>> without_control("don\x92t\x00", "f:1", Oddities())
     'don’t'
     """
-    if text.isprintable() or not _CONTROL.search(text):
+    if text.isprintable():
+        return text
+    if HALF_PAIR.search(text):
+        oddities.add("with half of a surrogate pair, replaced", where)
+        text = HALF_PAIR.sub("\ufffd", text)
+    if not _CONTROL.search(text):
         return text
     oddities.add("with control characters, removed or read as cp1252", where)
     return _CONTROL.sub("", text.translate(_MEANT))

@@ -73,7 +73,10 @@ def _sentence(file: Path, number: int, line: str) -> Sentence:
     if isinstance(words, list) and isinstance(tags, list):
         if len(words) != len(tags):
             raise UserError(f"{where} has {len(words)} words and {len(tags)} tags: a tag for each word was expected")
-        if any(not isinstance(entry, str) or not entry.strip() or " " in entry for entry in (*words, *tags)):
+        listed = [*words, *tags]
+        if any(not isinstance(entry, str) or not entry.strip() or " " in entry for entry in listed) or any(
+            len(tag.split()) > 1 for tag in tags
+        ):
             raise UserError(
                 f"{where}: words and tags must be texts without spaces (numbers of tags have no names here)"
             )
@@ -112,4 +115,4 @@ def _span(where: str, text: str, span: Any) -> tuple[int, int, str]:
     # White space at a span's ends means nothing.
     inner = text[start:end]
     start += len(inner) - len(inner.lstrip())
-    return start, start + len(inner.strip()), label.strip().replace(" ", "_")
+    return start, start + len(inner.strip()), "_".join(label.split())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from common.errors import UserError
 from common.words import counted
+from teacher.decoding import HALF_PAIR
 from teacher.labels import natural_order
 from teacher.raw import RawTask, Row
 from teacher.schemes import CANONICAL, OUTSIDE, canonical, scheme_of
@@ -72,7 +73,8 @@ def _row(sentence: Sentence, tags: Sequence[str]) -> Row:
     text, spans = sentence.text, sentence.spans
     if text is None or spans is None:
         text, spans = " ".join(sentence.words), _places(sentence.words)
-    return Row(text, None, " ".join(tags), sentence.file, sentence.line, spans)
+    # In the place of one character stands another: the spans stay right.
+    return Row(HALF_PAIR.sub("\ufffd", text), None, " ".join(tags), sentence.file, sentence.line, spans)
 
 
 def _places(words: Sequence[str]) -> tuple[tuple[int, int], ...]:

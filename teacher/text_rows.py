@@ -1,7 +1,6 @@
 """Documents from rows with a text among other columns: jsonl files and the hub."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,6 @@ from teacher.decoding import Oddities, stream_lines, without_control
 
 _NAMES = ("text", "content", "document", "article", "body", *TEXT_NAMES)
 """Columns that are looked for, in this order, where the user names none."""
-
-_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
-"""An escape of json can write one; it is no text."""
-
 
 _EXPECTED = 'an object like {"text": ...} was expected on each line'
 
@@ -36,9 +31,6 @@ def row_texts(rows: Iterable[tuple[str, dict[str, Any]]], column: str | None, od
             kind = type(text).__name__
             raise UserError(f"{where} has a value of type {kind} in column {settled!r}: a text was expected")
         text = without_control(text or "", where, oddities)
-        if _HALF_PAIR.search(text):
-            oddities.add("with half of a surrogate pair, replaced", where)
-            text = _HALF_PAIR.sub("\ufffd", text)
         if text.strip():
             yield text
         else:

@@ -358,3 +358,23 @@ def test_json_that_is_too_deep(tmp_path: Path, before: int) -> None:
     objects = [json.dumps({"text": row.split("\t")[0], "label": "good"}) for row in rows(before)]
     deep = '{"text": ' + "[" * 100_000 + "]" * 100_000 + "}"
     refused(write(tmp_path / "d.jsonl", [*objects, deep]), rf"d\.jsonl:{before + 1} has lists or objects too deep")
+
+
+def test_half_of_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
+    texts = [row.split("\t")[0] for row in rows()]
+    objects = [{"text": f"{text} \ud83d", "label": ("bad", "good")[n % 2]} for n, text in enumerate(texts)]
+    task = load_task(str(write(tmp_path / "d.jsonl", [json.dumps(value) for value in objects])))
+    assert all(row.text.endswith(" \ufffd") for row in task.splits["train"])
+    assert any("40 lines with half of a surrogate pair, replaced" in note for note in task.notes)
+    tagged = [{"tokens": ["a\ud83d", str(n)], "tags": ["B-X", "O"]} for n in range(40)]
+    task = load_task(str(write(tmp_path / "tags.jsonl", [json.dumps(value) for value in tagged])))
+    assert all(row.text.startswith("a\ufffd ") for row in task.splits["train"])
+
+
+def test_tags_with_white_space_of_any_kind(tmp_path: Path) -> None:
+    tagged = [{"tokens": ["a", str(n)], "tags": ["B-X\u00a0Y", "O"]} for n in range(40)]
+    path = write(tmp_path / "tags.jsonl", [json.dumps(value) for value in tagged])
+    refused(path, r"tags\.jsonl:1: words and tags must be texts without spaces")
+    spans = [{"text": f"one {n}", "spans": [{"start": 0, "end": 3, "label": "a\u00a0b"}]} for n in range(40)]
+    task = load_task(str(write(tmp_path / "spans.jsonl", [json.dumps(value) for value in spans])))
+    assert task.labels == ("O", "B-a_b")
