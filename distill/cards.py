@@ -13,7 +13,7 @@ from distill.distances import layer_distances
 from distill.evaluate import quality
 from distill.job import Job
 from distill.measure import measure_size
-from distill.traces import curves_of, stage_cards, stage_curves
+from distill.traces import compared_layers, curves_of, stage_cards, stage_curves
 from distill.two_tokenizers import reads_otherwise
 from reports.record import Curve, ModelCard, Speed, StageCard, TaskCard
 from teacher.data import text_columns
@@ -114,7 +114,9 @@ def student_card(
         curves=tuple(curve for stage in first.stages for curve in stage_curves(stage.name, first.folder / stage.name)),
         layer_distances=()
         if first.twin or TEACHER not in speeds or reads_otherwise(first.model_folder, prepared.tokenizer)
-        else layer_distances(model, teacher.model, prepared),
+        else layer_distances(
+            model, teacher.model, prepared, compared_layers(first, teacher.model.config.num_hidden_layers)
+        ),
         folder=str(first.model_folder),
     )
 

@@ -1,6 +1,6 @@
 """How far a student's layers are from the teacher's, whatever their widths."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -8,7 +8,6 @@ from transformers import PreTrainedModel
 
 from common.families import scored_layers
 from distill.outputs import Features, features
-from distill.shapes import any_depth
 from reports.record import LayerDistance
 from teacher.attention import use_training_attention
 from teacher.prepare import Prepared
@@ -44,11 +43,16 @@ def attention_divergence(student: Tensor, teacher: Tensor, valid: Tensor) -> Ten
 
 @torch.no_grad()
 def layer_distances(
-    student: PreTrainedModel, teacher: PreTrainedModel, prepared: Prepared, *, examples: int = 256, batch_size: int = 64
+    student: PreTrainedModel,
+    teacher: PreTrainedModel,
+    prepared: Prepared,
+    layers: Sequence[int],
+    *,
+    examples: int = 256,
+    batch_size: int = 64,
 ) -> tuple[LayerDistance, ...]:
-    """Distance of every student layer to the teacher layer it is mapped to, over the first evaluation examples."""
+    """Distance of every student layer to its teacher layer in `layers`, over the first evaluation examples."""
     count = min(examples, len(prepared.splits["evaluate"]))
-    layers = any_depth("uniform", student.config.num_hidden_layers, teacher.config.num_hidden_layers)
     pairs = list(enumerate((0, *layers)))
     scored = scored_layers(teacher.config, prepared.max_length)
     states: dict[int, list[tuple[Tensor, Tensor]]] = {own: [] for own, _ in pairs}

@@ -13,7 +13,7 @@ from distill.cache import StoredFeatures
 from distill.committee import Voice
 from distill.fit import relation_heads
 from distill.gradients import due, gradient_norms
-from distill.journal import Journal
+from distill.journal import Journal, teacher_layer_of
 from distill.layers import layer_map, relation_layer
 from distill.nearest import NearestLayers
 from distill.outputs import Features, features
@@ -140,7 +140,7 @@ class Distiller(Objective):
         looked = self.nearest.at(step, self.student, teacher, self._link.project)
         layers = self.nearest.current()
         if looked and self._journal is not None:
-            self._journal.write({f"teacher layer of {own}": float(layer) for own, layer in enumerate(layers, start=1)})
+            self._journal.write({teacher_layer_of(own): float(layer) for own, layer in enumerate(layers, start=1)})
         return layers
 
     def shares(self, part: np.ndarray, batch: np.ndarray) -> dict[str, float]:

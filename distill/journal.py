@@ -33,3 +33,8 @@ class Journal:
 def journal_rows(folder: Path) -> list[Row]:
     """The rows of a stage; none where nothing was asked for."""
     return read_rows(folder / FILE) if (folder / FILE).exists() else []
+
+
+def teacher_layer_of(layer: int) -> str:
+    """The name of what the layer map "nearest" found for a student layer, counted from 1."""
+    return f"teacher layer of {layer}"

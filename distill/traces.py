@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from distill.job import Job
-from distill.journal import journal_rows
+from distill.journal import journal_rows, teacher_layer_of
 from distill.schedules import value_at
+from distill.shapes import any_depth
 from distill.stages import Stage
 from distill.terms import is_part
 from reports.record import Curve, StageCard
@@ -39,6 +40,19 @@ def _drawn_from(stage: Stage, sizes: Mapping[str, int]) -> list[str]:
     total = sum(share or 0.0 for share in shares.values())
     parts = [f"{sizes[name]:,} {name}" + (f" ({share / total:.0%})" if share else "") for name, share in shares.items()]
     return [f"Drawn from {' and '.join(parts)} examples."]
+
+
+def compared_layers(job: Job, teachers: int) -> tuple[int, ...]:
+    """The teacher layer, of so many, that each layer of the student was compared with in the end.
+
+    Evenly spaced ones where no stage compared layers.
+    """
+    mapped = [stage for stage in job.stages if stage.needs("mapped")]
+    layers = any_depth(mapped[-1].layers if mapped else "uniform", job.student.layers, teachers)
+    if not mapped or mapped[-1].layers != "nearest":
+        return layers
+    found = {name: value for row in journal_rows(job.folder / mapped[-1].name) for name, value in row.values.items()}
+    return tuple(int(found.get(teacher_layer_of(own), layer)) for own, layer in enumerate(layers, start=1))
 
 
 def stage_curves(stage: str, folder: Path) -> tuple[Curve, ...]:

@@ -1,11 +1,20 @@
 """Distances between layers of unequal width."""
 
+import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 import torch
+from transformers import BertConfig
 
+from distill.changes import ChangeOptions, changed
 from distill.distances import attention_divergence, linear_cka
+from distill.job import Job
+from distill.journal import Journal, teacher_layer_of
+from distill.recipes import recipe_for
+from distill.traces import compared_layers
+from students.presets import student_preset
 
 
 def test_cka_is_one_up_to_rotation_scale_and_shift() -> None:
@@ -34,3 +43,24 @@ def test_attention_divergence_is_zero_for_equals_and_log_two_for_opposites() -> 
     other[..., 2] = 1e9
     assert attention_divergence(one, one, valid).tolist() == pytest.approx([0.0, 0.0], abs=1e-9)
     assert attention_divergence(one, other, valid).tolist() == pytest.approx([math.log(2)] * 2, rel=1e-5)
+
+
+def test_distances_are_to_the_layers_that_were_compared(tmp_path: Path) -> None:
+    student = student_preset("tiny", BertConfig())
+
+    def job(recipe: str, layer_map: str | None) -> Job:
+        stages = changed(recipe_for(recipe, "tiny"), ChangeOptions(layer_map=layer_map))
+        return Job(student=student, stages=stages, seed=0, folder=tmp_path, twin=False)
+
+    assert compared_layers(job("fast", None), 12) == (3, 6, 9, 12)
+    assert compared_layers(job("fast", "top"), 12) == (9, 10, 11, 12)
+    assert compared_layers(job("fast", "1,1,2,5"), 12) == (1, 1, 2, 5)
+    assert compared_layers(job("minilmv2", None), 12) == (3, 6, 9, 12)
+    nearest = job("fast", "nearest")
+    for stage, found in (("general", (1, 2, 3, 4)), ("intermediate", (2, 3, 5, 12))):
+        journal = Journal(tmp_path / stage)
+        for layers in ((1, 4, 6, 9), found):
+            journal.at(0)
+            journal.write({teacher_layer_of(own): float(layer) for own, layer in enumerate(layers, start=1)})
+    assert compared_layers(nearest, 12) == (2, 3, 5, 12)
+    assert compared_layers(dataclasses.replace(nearest, folder=tmp_path / "none"), 12) == (3, 6, 9, 12)
