@@ -15,7 +15,7 @@ CONTEXTS = ("context", "sent1", "article", "passage", "premise", "ctx_a", "goal"
 QUESTIONS = ("question", "sent2", "question_stem", "ctx_b", "stem")
 LISTS = ("choices", "options", "endings", "candidates", "answers")
 RIGHT = ("label", "answer", "answerkey", "gold", "correct", "correct_answer", "answer_index")
-_NUMBERED = re.compile(r"(ending|choice|option|answer|sol|candidate)_?(\d|[a-h])", re.IGNORECASE)
+_NUMBERED = re.compile(r"(ending|choice|option|answer|sol|candidate)_?(\d{1,2}|[a-j])", re.IGNORECASE)
 _HEAD = 200_000
 
 
@@ -64,11 +64,13 @@ def _choice_columns(names: Sequence[str], lists: Sequence[str]) -> tuple[str, ..
     """The column with a list of choices, or those with a choice each, in order; empty: there are none such."""
     if lists:
         return (lists[0],)
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         if found := _NUMBERED.fullmatch(name.strip()):
-            groups.setdefault(found.group(1).lower(), []).append(name)
-    return next((tuple(sorted(group)) for group in groups.values() if len(group) > 1), ())
+            number = found.group(2)
+            place = int(number) if number.isdecimal() else ord(number.lower())
+            groups.setdefault(found.group(1).lower(), []).append((place, name))
+    return next((tuple(name for _, name in sorted(group)) for group in groups.values() if len(group) > 1), ())
 
 
 def find_roles(table: Table, asked: Asked, *, answers: bool = True) -> Roles:

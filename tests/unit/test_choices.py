@@ -111,6 +111,18 @@ def test_one_task_in_many_forms(tmp_path: Path, name: str) -> None:
         assert row.label == n % 4
 
 
+def test_choices_may_be_more_than_nine_and_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = [f"choice{n}" for n in range(1, 12)]
+    lines = [",".join(["question", *reversed(names), "answer"])]
+    lines += [",".join([f"q{n}", *(f"is {c}" for c in range(11, 0, -1)), f"is {1 + n % 11}"]) for n in range(33)]
+    path = tmp_path / "many.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for rows in load_task(str(path)).splits.values():
+        for row in rows:
+            assert row.detail == tuple(f"is {c}" for c in range(1, 12))
+            assert row.label == int(row.text[1:]) % 11
+
+
 @pytest.mark.parametrize("choices", ["234", "BCA"])
 def test_answers_that_are_texts_are_not_numbers_or_letters(tmp_path: Path, choices: str) -> None:
     rows = [{"question": f"sum {n}", "choices": list(choices), "answer": choices[n % 3]} for n in range(12)]
