@@ -55,7 +55,7 @@ def test_it_is_said_before_anything_is_trained() -> None:
     assert [set(stage.losses) for stage in stages] == [
         {"embedding", "hidden", "relations"},
         {"embedding", "hidden", "relations"},
-        {"soft"},
+        {"soft", "hard"},
     ]
     assert not any(stage.note for stage in stages if "soft" in stage.losses)
     # 768 and 312 have 24 as their most common heads.
