@@ -8,14 +8,14 @@ from tokenizers import Encoding
 
 from common.errors import UserError
 from distill.predict_answers import DIGITS, Head, Outputs
-from distill.predict_fields import ID_NAMES, Rows, shown
+from distill.predict_fields import ID_NAMES, Rows
 from distill.predict_lines import BadLineError, checked
 from distill.predict_sequence import stacked
 from distill.predict_texts import Text
 from teacher.choice_columns import find_roles
 from teacher.choice_rows import given_in
 from teacher.columns import Columns, column_names
-from teacher.readers import Table
+from teacher.readers import Table, json_field
 
 
 class Choice(Head):
@@ -64,7 +64,7 @@ class ChoiceRows(Rows):
             values = load()
 
             def cell(name: str) -> str:
-                return checked(shown(values.get(name)), f"column {name!r}").strip()
+                return checked(json_field(values.get(name)), f"column {name!r}").strip()
 
             given = given_in(cell, self._roles, self.faults.source, self._oddities)
             name = "" if self._id is None else cell(self._id)

@@ -14,7 +14,7 @@ from distill.predict_rows import Separated
 from distill.predict_texts import Format, Reading, Text, cleaned
 from teacher.columns import Columns, column_names, find_texts
 from teacher.decoding import Oddities
-from teacher.readers import Table
+from teacher.readers import Table, json_field
 
 ID_NAMES = ("id", "idx", "guid", "uid")
 """In lower case."""
@@ -52,7 +52,7 @@ class Rows:
         try:
             values = load()
             pair = None if self._pair is None else self._field(values, self._pair, line)
-            name = "" if self._id is None else checked(shown(values.get(self._id)), f"column {self._id!r}")
+            name = "" if self._id is None else checked(json_field(values.get(self._id)), f"column {self._id!r}")
             yield Text(line, self._field(values, self._text, line), pair, name or None)
         except BadLineError as error:
             self.faults.add(line, str(error))
@@ -64,14 +64,7 @@ class Rows:
         if isinstance(value, list | dict):
             raise BadLineError(f"has a list or an object in column {name!r}, where text was expected")
         whole = name == {"text": self._text, "pair": self._pair}.get(self._whole)
-        return cleaned(shown(value), line, f"column {name!r}", self.faults, self._oddities, whole=whole)
-
-
-def shown(value: Any) -> str:
-    """A field as text; null and NaN are empty."""
-    if value is None or value != value:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return cleaned(json_field(value), line, f"column {name!r}", self.faults, self._oddities, whole=whole)
 
 
 def objects(sample: list[tuple[int, str]], rest: Iterator[tuple[int, str]], kind: Format, rows: Rows) -> Iterator[Text]:
@@ -88,7 +81,7 @@ def objects(sample: list[tuple[int, str]], rest: Iterator[tuple[int, str]], kind
         )
     values = [json.loads(line) for _, line in numbered]
     names = list(dict.fromkeys(name for value in values for name in value if rows.nested or _plain_field(value[name])))
-    records = [[shown(value.get(name)) for name in names] for value in values]
+    records = [[json_field(value.get(name)) for name in names] for value in values]
     rows.settle(_table(rows.path, records, names))
     for number, line in itertools.chain(sample, rest):
         if line.strip():

@@ -186,7 +186,7 @@ def _read_json(path: Path, text: str, checksum: str) -> Table:
     """One object a line, or one list of objects (then the line is the place in the list)."""
     numbered = _json_objects(path, text)
     columns = list(dict.fromkeys(key for _, value in numbered[:100] for key in value))
-    records = [[_json_field(value.get(key)) for key in columns] for _, value in numbered]
+    records = [[json_field(value.get(key)) for key in columns] for _, value in numbered]
     lines, values = [line for line, _ in numbered], [value for _, value in numbered]
     nested = first_nested({key: [value.get(key) for value in values] for key in columns})
     return Table(path=path, sha256=checksum, records=records, lines=lines, columns=columns, nested=nested)
@@ -232,7 +232,7 @@ def _parse_json(path: Path, line: int, text: str) -> Any:
         raise UserError(f"{path}:{line} is not json ({getattr(error, 'msg', error)}): {_OBJECT}") from error
 
 
-def _json_field(value: Any) -> str:
+def json_field(value: Any) -> str:
     """A field as text: null, NaN and absent ones are empty, lists and objects are json in case nobody needs the column.
 
     Python's json writes NaN where pandas has no value.
