@@ -125,7 +125,7 @@ class Pruning:
         )
         Checkpoints.clear(folder / "training")
         after = prepared.score(smaller, "select", self.training.precision)
-        values = [f"{self.task.value_of(score):.4f}" for score in (first, after)]
+        values = [f"{self.task.signed(score):.4f}" for score in (first, after)]
         say(f"  {self.task.data.metric} on the selection split: {values[0]} pruned, {values[1]} recovered")
         if after >= first:
             return smaller

@@ -99,7 +99,7 @@ def _score(prepared: Prepared) -> Callable[[OnnxModel], float]:
         if task.settings:
             logits = task.tuned(logits, task.tune(logits, prepared.splits["select"]))
         value = prepared.metrics(logits, "select")[task.data.metric]
-        return value if task.higher_is_better else -value
+        return task.signed(value)
 
     return score
 

@@ -117,7 +117,7 @@ def outcome(bench: "Bench", settings: Mapping[str, Value], folder: Path, seed: i
         task = bench.teacher.prepared.task
         split, predictions = answered(bench, artifact, "select")
         value = task.metrics(predictions, split.references)[task.data.metric]
-        score = value if task.higher_is_better else -value
+        score = task.signed(value)
         write_json(path, {"score": score, "costs": costs_of(bench, artifact)})
     shutil.rmtree(folder / "shipped", ignore_errors=True)
     found = json.loads(path.read_text(encoding="utf-8"))

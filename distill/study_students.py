@@ -59,7 +59,7 @@ def prepared_students(config: StudyConfig, data: TaskData, space: Space, folder:
     shared = shared_by_all(base, data, teacher, pretrained, nothing, {}, folder)
     precision = resolve_precision(config.precision)
     score = teacher.prepared.score(teacher.model, "select", precision)
-    say(f"teacher: {data.metric} {teacher.prepared.task.value_of(score):.4f} on the selection split")
+    say(f"teacher: {data.metric} {teacher.prepared.task.signed(score):.4f} on the selection split")
     space = for_texts(space, recipe_for(config.recipe, config.student), teacher.prepared.splits["train"].lengths)
     bench = Bench(config=config, folder=folder, space=space, shared=shared, teacher_score=score)
     if "on" in space["trim"].choices:

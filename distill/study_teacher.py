@@ -112,7 +112,7 @@ class TeacherBench:
         options = finetune_options(self.config.finetuning, settings)
         score = self._score(trial, options, folder)
         trial.set_user_attr(SCORE, score)
-        say(f"trial {trial.number}: {self.data.metric} {self.prepared.task.value_of(score):.4f}")
+        say(f"trial {trial.number}: {self.data.metric} {self.prepared.task.signed(score):.4f}")
         return [score]
 
     def _score(self, trial: optuna.Trial, options: FinetuneOptions, folder: Path) -> float:

@@ -112,7 +112,7 @@ def train_on_states(
 
     def evaluate() -> float:
         value = prepared.metrics(classifier.answers(states["select"]), "select")[metric]
-        return value if prepared.task.higher_is_better else -value
+        return prepared.task.signed(value)
 
     batches = Batches(lengths=np.ones(len(labels["train"])), batch_size=BATCH, seed=seed, collate=collate)
     config = LoopConfig(learning_rate=RATE, epochs=EPOCHS, precision="fp32", seed=seed)

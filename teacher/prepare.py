@@ -85,7 +85,7 @@ class Prepared:
         if self.task.settings:
             logits = self.task.tuned(logits, self.task.tune(logits, self.splits[split]))
         value = self.metrics(logits, split)[self.task.data.metric]
-        return value if self.task.higher_is_better else -value
+        return self.task.signed(value)
 
 
 def prepare(task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Prepared:

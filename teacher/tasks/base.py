@@ -110,9 +110,9 @@ class Task(ABC):
     def constant_predictions(self, references: np.ndarray) -> np.ndarray:
         """What a model without any input would answer: the most frequent class, the mean, one for each reference."""
 
-    def value_of(self, score: float) -> float:
-        """The main metric of a score of which higher is better, as `Prepared.score` gives it."""
-        return score if self.higher_is_better else -score
+    def signed(self, value: float) -> float:
+        """The main metric as a score, of which higher is better; or such a score as the metric."""
+        return value if self.higher_is_better else -value
 
     def right(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
         """(n,) bool, which examples are answered right; None where answers are nearer or farther from right."""
