@@ -54,7 +54,7 @@ def run_command(
             print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        more = " and --resume" if "resume" in getattr(config, "__dataclass_fields__", {}) else ""
+        more = " and --resume" if hasattr(config, "resume") else ""
         print(f"stopped. What was finished is kept, checkpoints too: the same command{more} goes on.", file=sys.stderr)
         return 130
     return 0

@@ -116,7 +116,7 @@ def _weighted(stage: Stage, options: ChangeOptions, weights: Mapping[str, Number
 
 def _changed(stage: Stage, options: ChangeOptions) -> Stage:
     changes: dict[str, object] = {"learning_rate": stage.learning_rate * options.rate_factor}
-    if options.batch_tokens is not None and stage.data != "text":
+    if options.batch_tokens is not None and stage.sets:
         changes |= {"tokens": options.batch_tokens, "at_most": True}
     if options.layer_map is not None and stage.needs("mapped"):
         changes["layers"] = options.layer_map

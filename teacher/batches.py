@@ -31,7 +31,7 @@ def token_batches(lengths: np.ndarray, tokens: int, *, seed: int, epoch: int, po
     pieces has grown by an equal part, so the number of batches is the same in every epoch.
     """
     costs = rounded_up(lengths)
-    span = max(1, round(pool * tokens / mean_padded(lengths)))
+    span = max(1, round(pool * tokens / float(costs.mean())))
     generator = np.random.default_rng((seed, epoch))
     order = generator.permutation(len(lengths))
     batches: list[np.ndarray] = []

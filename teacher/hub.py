@@ -2,6 +2,7 @@
 
 import bisect
 import contextlib
+import dataclasses
 import re
 import socket
 import urllib.parse
@@ -203,12 +204,10 @@ def _with_labels(table: Table, label: str | None, split: str, notes: list[str]) 
     notes.append(f"{counted(left, 'row')} of {split} without a label left out")
     # Where a list stands is told by its record: a column with one is refused, and its place may be another now.
     nested = {name: bisect.bisect_left(kept, index) for name, index in table.nested.items()}
-    return Table(
-        path=table.path,
-        sha256=table.sha256,
+    return dataclasses.replace(
+        table,
         records=[table.records[index] for index in kept],
         lines=[table.lines[index] for index in kept],
-        columns=table.columns,
         nested={name: min(index, len(kept) - 1) for name, index in nested.items()},
     )
 

@@ -69,6 +69,17 @@ def test_epochs_of_few_rows_are_not_all_evaluated(tmp_path: Path) -> None:
     assert steps[3] == [7, 14, 20]
 
 
+def _trained(model: Line, folder: Path) -> Outcome:
+    return train(
+        model,
+        _batches(),
+        _config(),
+        folder,
+        label=folder.name,
+        evaluate=lambda: -float(model.layer.weight.detach().norm()),
+    )
+
+
 class KilledError(Exception):
     pass
 
@@ -76,14 +87,7 @@ class KilledError(Exception):
 @pytest.mark.parametrize("kill_at", [1, 4, 7, 13, 19])
 def test_a_killed_run_goes_on_to_the_same_weights_bit_for_bit(tmp_path: Path, kill_at: int) -> None:
     whole = Line()
-    outcome = train(
-        whole,
-        _batches(),
-        _config(),
-        tmp_path / "whole",
-        label="whole",
-        evaluate=lambda: -float(whole.layer.weight.detach().norm()),
-    )
+    outcome = _trained(whole, tmp_path / "whole")
 
     class Killing(Line):
         def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -93,24 +97,10 @@ def test_a_killed_run_goes_on_to_the_same_weights_bit_for_bit(tmp_path: Path, ki
 
     killed = Killing()
     with pytest.raises(KilledError):
-        train(
-            killed,
-            _batches(),
-            _config(),
-            tmp_path / "cut",
-            label="cut",
-            evaluate=lambda: -float(killed.layer.weight.detach().norm()),
-        )
+        _trained(killed, tmp_path / "cut")
     torch.manual_seed(99)
     again = Line()
-    resumed = train(
-        again,
-        _batches(),
-        _config(),
-        tmp_path / "cut",
-        label="cut",
-        evaluate=lambda: -float(again.layer.weight.detach().norm()),
-    )
+    resumed = _trained(again, tmp_path / "cut")
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
     assert again.calls < whole.calls or kill_at < 3
     assert [row.values for row in resumed.history] == [row.values for row in outcome.history]
