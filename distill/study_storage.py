@@ -25,24 +25,37 @@ from common.words import first_line
 HEARTBEAT, GRACE = 20, 120
 """Seconds between signs of life, and without one until a trial counts as dead: for workers on other machines."""
 MOST_RETRIES = 3
-SLOT, OWNER, SURPLUS = "slot", "owner", "surplus"
-"""User attributes of a trial: it was queued; who runs it; it was drawn beside the queue and not run."""
+"""Of a slot whose workers die: perhaps it is what they die of. The user may stop it as often as they like."""
+SLOT, OWNER, SURPLUS, STOPS = "slot", "owner", "surplus", "stops"
+"""User attributes of a trial: it was queued; who runs it; it was drawn beside the queue and not run; how many of its
+attempts before the user stopped."""
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-    _retry = RetryHeartbeatStaleTrialCallback(max_retry=MOST_RETRIES)
+    _retry = RetryHeartbeatStaleTrialCallback()
 
 
-def _again(study: optuna.Study, trial: FrozenTrial) -> None:
-    """Queue a dead trial's slot again; `trial` is a copy of the trial's own.
+def _again(study: optuna.Study, trial: FrozenTrial, *, stopped: bool = False) -> bool:
+    """Queue the slot of a trial that was cut off again, unless too many of its workers died; whether that was done.
 
-    It has no owner until a worker writes its name down: with the dead one's it would be taken for dead in the moments
-    after a worker took it, while the sampler draws.
+    `trial` is a copy of the trial's own; `stopped`: by the user. It has no owner until a worker writes its name down:
+    with the dead one's it would be taken for dead in the moments after a worker took it, while the sampler draws.
     """
+    stops = trial.user_attrs.get(STOPS, 0) + stopped
+    if 1 + len(trial.system_attrs.get("retry_history", ())) - stops > MOST_RETRIES:
+        return False
     trial.user_attrs = {name: value for name, value in trial.user_attrs.items() if name != OWNER}
+    if stops:
+        trial.user_attrs[STOPS] = stops
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         _retry(study, trial)
+    return True
+
+
+def _stale(study: optuna.Study, trial: FrozenTrial) -> None:
+    """What optuna calls for a trial without a sign of life."""
+    _again(study, trial)
 
 
 def open_storage(place: str | None, folder: Path) -> BaseStorage:
@@ -67,7 +80,7 @@ def open_storage(place: str | None, folder: Path) -> BaseStorage:
                 engine_kwargs=arguments,
                 heartbeat_interval=HEARTBEAT,
                 grace_period=GRACE,
-                heartbeat_stale_trial_callback=_again,
+                heartbeat_stale_trial_callback=_stale,
             )
         if place.startswith("sqlite"):
             _one_at_a_time(store.engine)
@@ -121,23 +134,25 @@ def _left(trial: FrozenTrial) -> bool:
     return started is not None and (datetime.now() - started).total_seconds() > GRACE
 
 
-def revive(study: optuna.Study) -> int:
-    """Queue the trials of dead workers of this machine again; how many there were."""
+def revive(study: optuna.Study, *, stopped: bool = False) -> int:
+    """Queue the trials of dead workers of this machine again; how many. `stopped`: the user ended these workers."""
     found = 0
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if _left(trial):
-            found += queue_again(study, trial.number)
+            found += queue_again(study, trial.number, stopped=stopped)
     return found
 
 
-def queue_again(study: optuna.Study, number: int) -> bool:
-    """Queue the slot of a trial that was cut off again; False where another command was faster."""
+def queue_again(study: optuna.Study, number: int, *, stopped: bool = False) -> bool:
+    """Queue the slot of a trial that was cut off again, by the user where it was `stopped`.
+
+    False where another command was faster, or too many of its workers have died.
+    """
     try:
         study.tell(number, state=TrialState.FAIL)
     except (ValueError, optuna.exceptions.UpdateFinishedTrialError):
         return False
-    _again(study, study.get_trials(deepcopy=True)[number])
-    return True
+    return _again(study, study.get_trials(deepcopy=True)[number], stopped=stopped)
 
 
 def top_up(study: optuna.Study, trials: int, *, first: Mapping[str, Any] | None = None) -> int:

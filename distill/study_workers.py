@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import time
+from collections.abc import Sequence
 from functools import partial
 from multiprocessing.process import BaseProcess
 
@@ -45,9 +46,20 @@ def run_trials(bench: Trials, name: str, deadline: float | None) -> None:
                     if deaths > MOST_DEATHS:
                         raise UserError(f"{deaths} workers died: see above; the same command goes on with the study")
                     workers[place] = _started(context, bench, name, deadline, start)
+    except KeyboardInterrupt:
+        # Workers leave Ctrl-C to this process. Found dead by the next command, they would count against their trials.
+        _end(workers)
+        revive(study, stopped=True)
+        raise
     finally:
-        for worker in workers:
-            worker.terminate()
+        _end(workers)
+
+
+def _end(workers: Sequence[BaseProcess]) -> None:
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join()
 
 
 def _started(context, bench: Trials, name: str, deadline: float | None, start) -> BaseProcess:  # type: ignore[no-untyped-def]
@@ -83,5 +95,5 @@ def work(bench: Trials, name: str, deadline: float | None) -> None:
         while waiting(study) and (deadline is None or time.time() < deadline):
             study.optimize(run, n_trials=1, catch=(UserError, SurplusError))
     except StoppedError as stop:
-        queue_again(study, stop.number)
+        queue_again(study, stop.number, stopped=True)
         raise KeyboardInterrupt from None

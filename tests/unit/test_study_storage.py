@@ -57,6 +57,19 @@ def test_a_trial_that_the_user_stops_is_gone_on_with_and_has_not_failed(tmp_path
     assert first_attempt(study, slots(study)[-1].number) == 1
 
 
+def test_a_trial_may_be_stopped_as_often_as_one_likes_and_its_workers_may_die_three_times(tmp_path: Path) -> None:
+    study = study_of(tmp_path, 1)
+    again = []
+    for stopped in (True, True, False, True, True, False, True, False, True):
+        taken = study.ask()
+        taken.set_user_attr(OWNER, DEAD)
+        again.append(revive(study, stopped=stopped))
+    assert again == [1] * 9
+    study.ask().set_user_attr(OWNER, DEAD)
+    assert revive(study) == 0, "a fourth worker died of it"
+    assert [trial.state.name for trial in slots(study)] == ["FAIL"]
+
+
 def test_a_trial_that_was_cut_off_and_queued_again_beats_another_once(tmp_path: Path) -> None:
     options = SearchOptions(objective="accuracy,latency")
     study = study_of(tmp_path, 3, directions=directions(options))
