@@ -16,6 +16,8 @@ from teacher.sources import resolve
 
 NOT_GIVEN = ("None", "none")
 WEIGHTS = "weights of --teacher"
+_LONG = ("long", "stride")
+"""Options of the task that decide how its texts are cut, beside --max-length: the rows are the same for all of them."""
 _FREE = ("trials", "timeout", "sampler", "seed", "fix", "range", "space")
 """Options that may change from one command of a study to the next; what narrows the space is in its parts."""
 
@@ -51,7 +53,9 @@ def opened(
 
 def _completed(stored: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:
     """What a study was begun with; what older ones have not noted is as it is now."""
-    later = {key: wanted[key] for key in ("--precision", WEIGHTS) if key in wanted}
+    # The first is always noted where these are: a study without it is one of before.
+    cut = [f"--{name}" for name in _LONG if f"--{_LONG[0]}" not in stored]
+    later = {key: wanted[key] for key in ("--precision", WEIGHTS, *cut) if key in wanted}
     noted = {key: value for key, value in stored.items() if value not in NOT_GIVEN}
     return later | {key: value for key, value in noted.items() if (key, value) != ("--precision", "auto")}
 
@@ -67,7 +71,7 @@ def _identity(config: StudyConfig, space: Space, data: TaskData, targets: Sequen
         **{f"--{key.replace('_', '-')}": str(value) for key, value in vars(config.finetuning).items()},
         **{flag: str(value) for flag, value in config.scratch.given.items()},
         "--objective": ",".join(config.searching.objectives),
-        "--max-length": str(config.data.max_length),
+        **{f"--{key.replace('_', '-')}": str(getattr(config.data, key)) for key in ("max_length", *_LONG)},
         "--task": data.fingerprint,
     }
     if Path(config.teacher).is_dir():

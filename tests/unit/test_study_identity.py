@@ -13,6 +13,7 @@ from distill.study_config import AfterOptions, StudyConfig
 from distill.study_identity import WEIGHTS, opened
 from distill.study_storage import open_storage
 from distill.study_trial import run_config
+from teacher.options import TaskOptions
 
 
 @pytest.fixture
@@ -55,9 +56,18 @@ def test_classes_are_weighed_in_all_trials_or_in_none(config: StudyConfig, tmp_p
         StudyConfig(target="teacher", class_weights="balanced")
 
 
+def test_long_texts_are_cut_alike_in_all_trials(config: StudyConfig, tmp_path: Path) -> None:
+    _opened(config, tmp_path)
+    cut = dataclasses.replace(config, data=TaskOptions(long="head+tail"))
+    with pytest.raises(UserError, match=r"with other settings \(--long\)"):
+        _opened(cut, tmp_path)
+    with pytest.raises(UserError, match=r"with other settings \(--stride\)"):
+        _opened(dataclasses.replace(config, data=TaskOptions(stride=32)), tmp_path)
+
+
 def test_a_study_from_before_these_were_noted_goes_on_and_notes_them(config: StudyConfig, tmp_path: Path) -> None:
     noted = _opened(config, tmp_path).user_attrs["identity"]
-    older = {key: value for key, value in noted.items() if key != WEIGHTS} | {"--precision": "auto"}
+    older = {key: value for key, value in noted.items() if key not in (WEIGHTS, "--long")} | {"--precision": "auto"}
     _opened(config, tmp_path).set_user_attr("identity", older | {"--fix": "None"})
     assert _opened(config, tmp_path).user_attrs["identity"] == noted
     _opened(config, tmp_path).set_user_attr("identity", older | {"--rungs": "5"})
