@@ -150,8 +150,9 @@ def _run(
     costs = _noted(trial, measured(bench, settings))
     over = beyond(options, costs)
     constrain(trial, over)
-    if any(value > 0 for value in over.values()):
-        give_up(trial, "over the limit before training: " + ", ".join(f"{name} {costs[name]:.3g}" for name in over))
+    broken = [name for name, value in over.items() if value > 0]
+    if broken:
+        give_up(trial, "over the limit before training: " + ", ".join(f"{name} {costs[name]:.3g}" for name in broken))
     score = 0.0
     for rung, share in enumerate(options.shares):
         score = bench.score(settings, folder / f"rung-{rung}", share, options.seed)

@@ -17,6 +17,7 @@ from distill import study_trial
 from distill.study_config import SearchOptions, StudyConfig
 from distill.study_narrowing import narrowed
 from distill.study_objectives import RUNGS, SCORE, beaten, best, directions, feasible, lacking
+from distill.study_runner import REASON
 from distill.study_space import Value, student_space
 from distill.study_storage import open_storage, slots, top_up, waiting
 from distill.study_trial import Bench
@@ -100,6 +101,14 @@ def test_several_objectives_give_trade_offs_within_the_limits(tmp_path: Path, sa
         if other[0] >= mine[0] and other[1] <= mine[1] and other[2] <= mine[2]
     }
     assert {tuple(trial.values) for trial in study.best_trials} == front - dominated
+
+
+def test_a_trial_is_refused_for_the_limits_that_it_is_over_and_no_others(tmp_path: Path) -> None:
+    bench, study = study_of(tmp_path, 1, max_latency_ms=1.0, max_size_mb=1000.0)
+    work(bench, "s", None)
+    found = slots(study)[0].user_attrs
+    reason = f"over the limit before training: latency_ms {found['latency_ms']:.3g}"
+    assert found["latency_ms"] > 1 and found[REASON] == reason, "its size is within the limit"
 
 
 def test_without_a_pruner_every_trial_within_the_limits_is_finished(tmp_path: Path) -> None:
