@@ -59,8 +59,9 @@ def verdict(record: StudyRecord) -> str:
     if chosen.latency_ms is not None and chosen.size_mb is not None:
         costs = f" at {significant(chosen.latency_ms)} ms and {significant(chosen.size_mb)} MB"
     found = f"Chosen: trial {chosen.number}, {style.label} {style.value(chosen.score)} on the selection split{costs}."
-    if not record.finals:
-        return f"{found} It is the best of several on that split, so its score is too high; --confirm tests it."
+    # The trial chosen may be a later one than those that were compared in full.
+    if all(row.trial != chosen.number for row in record.finals):
+        found += " It is the best of several on that split, so its score is too high; --confirm tests it."
     return " ".join([found, *(_final_words(row, record) for row in record.finals if row.against_preset)])
 
 

@@ -70,6 +70,15 @@ def study(*finals: FinalRow, trials: tuple[TrialRow, ...] = (trial(1),)) -> Stud
     )
 
 
+def test_a_trial_that_was_not_trained_in_full_is_said_to_be_untested() -> None:
+    untested = "so its score is too high; --confirm tests it."
+    rows = (final("preset", 3.0), final("trial 1", 2.0))
+    assert untested in verdict(study())
+    assert untested not in verdict(study(*rows))
+    later = verdict(replace(study(*rows, trials=(trial(1), trial(7, score=0.9))), chosen=7))
+    assert untested in later and "In full, trial 1 is" in later, "trials were added after the comparison"
+
+
 def test_no_speed_is_claimed_from_times_that_are_not_reliable() -> None:
     sound = study(final("preset", 3.0, p95=3.3, repeats=40), final("trial 1", 2.0, p95=2.2, repeats=40))
     assert verdict(sound).endswith(
