@@ -1,5 +1,6 @@
 """What a study optimises, what it must not exceed, and when a trial is given up."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -62,10 +63,19 @@ def _constraints(trial: FrozenTrial) -> Sequence[float]:
     return tuple(trial.user_attrs.get(CONSTRAINTS, {}).values())
 
 
+class _Halving(SuccessiveHalvingPruner):
+    """Compares a trial with slots: one that was cut off and queued again keeps its scores in both attempts."""
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        once = copy.copy(study)
+        once.get_trials = lambda *_, **__: slots(study)  # type: ignore[method-assign]
+        return super().prune(once, trial)
+
+
 def pruner(options: SearchOptions) -> BasePruner:
     """For accuracy alone; a rung's resource is 1, 3, 9, ..."""
     if options.pruner == "halving":
-        return SuccessiveHalvingPruner(min_resource=1, reduction_factor=FACTOR)
+        return _Halving(min_resource=1, reduction_factor=FACTOR)
     if options.pruner == "hyperband":
         return HyperbandPruner(min_resource=1, max_resource=FACTOR ** (options.rungs - 1), reduction_factor=FACTOR)
     return MedianPruner(n_startup_trials=4) if options.pruner == "median" else NopPruner()

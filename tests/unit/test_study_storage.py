@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from distill.study_config import SearchOptions, StudyConfig
-from distill.study_objectives import RUNGS, directions, given_up
+from distill.study_objectives import RUNGS, directions, given_up, pruner
 from distill.study_storage import OWNER, SLOT, first_attempt, open_storage, owner, revive, slots, top_up
 from distill.study_workers import work
 
@@ -86,3 +86,21 @@ def test_a_trial_that_was_cut_off_and_queued_again_beats_another_once(tmp_path: 
     assert not given_up(options, study, own, 0, 0.8), "two attempts are one better trial"
     better(owner())
     assert given_up(options, study, own, 0, 0.8)
+
+
+def test_halving_counts_a_trial_that_was_cut_off_and_queued_again_once(tmp_path: Path) -> None:
+    options = SearchOptions()
+    study = study_of(tmp_path, 1, direction="maximize")
+    study.pruner = pruner(options)
+
+    def stops(score: float) -> bool:
+        trial = study.ask()
+        trial.set_user_attr(OWNER, DEAD if score == 0.9 else owner())
+        return given_up(options, study, trial, 0, score)
+
+    assert not stops(0.9)
+    assert revive(study) == 1
+    study.ask().set_user_attr(OWNER, owner())
+    top_up(study, 6)
+    assert [stops(score) for score in (0.1, 0.2, 0.3, 0.4)] == [True] * 4
+    assert not stops(0.8), "it is the second of six, of whom two go on"
