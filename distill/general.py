@@ -34,7 +34,7 @@ from teacher.pretrain_folder import open_work, sole_work
 from teacher.pretrained import Pretrained, load_pretrained
 from teacher.ranks import refuse_several
 from teacher.rows import only_rows
-from teacher.scratch import encoder_for, expected_config
+from teacher.scratch import encoder_for, expected_config, expected_weights
 
 SAMPLE = 8
 """Batches that first weights and projection are made by."""
@@ -51,6 +51,9 @@ def main(config: GeneralConfig) -> None:
     refuse_several("distill.general")
     corpus = load_corpus(config.text)
     settings = config.settings() | {"corpus_fingerprint": corpus.fingerprint()}
+    weights = expected_weights(config.teacher)
+    if weights is not None:
+        settings["teacher_weights"] = weights
     with sole_work(config.out, settings, DONE) as needed:
         if needed:
             distil(config, corpus, settings)

@@ -12,7 +12,7 @@ from teacher.hub import offline_if_unreachable
 from teacher.pretrain import pretrain
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.scratch_options import ScratchOptions
-from teacher.sources import minilm_folder, read_config, resolve, tokenizer_in
+from teacher.sources import minilm_folder, read_config, resolve, tokenizer_in, weights_identity
 from teacher.tokenizer import LARGEST
 
 MINI = ScratchOptions()
@@ -130,3 +130,14 @@ def expected_tokenizer(source: str, data: TaskData | None = None) -> PreTrainedT
         return tokenizer_in(where)
     with offline_if_unreachable():
         return tokenizer_in(where)
+
+
+def expected_weights(source: str) -> str | None:
+    """A checksum over the weights of `encoder_for(source)`; None for one that is pretrained from nothing.
+
+    Raises:
+        UserError: no such folder.
+    """
+    if source == "auto":
+        source = _resolved(None)[0]
+    return None if source == "scratch" else weights_identity(source)

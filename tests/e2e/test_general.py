@@ -78,6 +78,19 @@ def test_killed_and_resumed_it_ends_with_the_same_folder(
     assert "reused" in capsys.readouterr().out
 
 
+def test_a_student_of_another_teacher_in_the_same_place_is_not_reused(
+    tmp_path: Path, text: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = _options(text, encoder, tmp_path / "out", "--steps", 2)
+    assert _run(options) == 0
+    model = AutoModel.from_pretrained(encoder)
+    with torch.no_grad():
+        model.encoder.layer[0].output.dense.weight.mul_(2.0)
+    model.save_pretrained(encoder)
+    assert _run(options) == 2
+    assert "other settings (teacher_weights" in capsys.readouterr().err
+
+
 def test_one_student_for_all_tasks(tmp_path: Path, text: Path, scratch: Path, reviews: Path) -> None:
     folder = tmp_path / "general"
     assert _run(_options(text, scratch, folder, "--student", "tiny", "--layers", 2, "--hidden", 64, "--epochs", 2)) == 0
