@@ -71,13 +71,15 @@ def distil(config: GeneralConfig, corpus: Corpus, settings: dict[str, Any]) -> N
     """
     expected = expected_config(config.teacher, scratch=config.scratch)
     _layers(config, planned_student(config.student, expected, config.shape, start=config.start), expected)
-    teacher = _teacher(config)
-    student = planned_student(config.student, teacher.model.config, config.shape, start=config.start)
+    # Before a teacher is pretrained: what lies there may be in the way.
     work = open_work(config.out, settings, resume=config.resume)
-    length = min(config.length, max_length(teacher.model.config))
-    wanted = None if config.wanted_steps is None else config.wanted_steps * config.batch_size
-    sequences = sequences_of(corpus, teacher.tokenizer, length=length, wanted=wanted)
-    model, objective = _student(config, student, teacher, sequences)
+    with work.unless_refused():
+        teacher = _teacher(config)
+        student = planned_student(config.student, teacher.model.config, config.shape, start=config.start)
+        length = min(config.length, max_length(teacher.model.config))
+        wanted = None if config.wanted_steps is None else config.wanted_steps * config.batch_size
+        sequences = sequences_of(corpus, teacher.tokenizer, length=length, wanted=wanted)
+        model, objective = _student(config, student, teacher, sequences)
     batches = _batches(config, teacher, sequences)
     steps = config.wanted_steps or math.ceil((config.epochs or 1) * batches.steps_per_epoch)
     # All pieces are predicted where some are masked: then all rows of the table are in use.

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from common.command import run_command
+from distill import general
 from distill.config import RunConfig
 from distill.general import main
 from distill.general_config import GeneralConfig
@@ -89,6 +90,21 @@ def test_a_student_of_another_teacher_in_the_same_place_is_not_reused(
     model.save_pretrained(encoder)
     assert _run(options) == 2
     assert "other settings (teacher_weights" in capsys.readouterr().err
+
+
+def test_a_refusal_leaves_no_folder_behind_and_comes_before_a_teacher_is_pretrained(
+    tmp_path: Path, text: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    assert _run(_options(empty, encoder, tmp_path / "out", "--steps", 2)) == 2
+    assert "no text in empty.txt" in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))
+    (tmp_path / "out-unfinished").mkdir()
+    (tmp_path / "out-unfinished" / "plan.json").write_text('{"settings": {}, "steps": null}')
+    monkeypatch.setattr(general, "encoder_for", lambda *_, **__: pytest.fail("a teacher was made"))
+    assert _run(_options(text, Path("scratch"), tmp_path / "out", "--steps", 2, "--resume")) == 2
+    assert "interrupted run of other settings" in capsys.readouterr().err
 
 
 def test_one_student_for_all_tasks(tmp_path: Path, text: Path, scratch: Path, reviews: Path) -> None:
