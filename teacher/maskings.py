@@ -80,6 +80,9 @@ MASKINGS: dict[str, Callable[[PreTrainedTokenizerBase, Counts, Counts], Choose]]
 }
 """Mode to what makes its function from the tokenizer, the text's counts and those of general text."""
 
+OF_WORDS = ("whole-word", "ngram")
+"""Modes that take a tokenizer whose pieces tell where words begin."""
+
 
 def hide(
     masks: Masks,

@@ -14,6 +14,7 @@ from teacher.corpus import Corpus, load_corpus
 from teacher.course import best_of, run_course, steps_in
 from teacher.loop import Outcome
 from teacher.loop_config import resolve_precision
+from teacher.maskings import OF_WORDS
 from teacher.objectives import OBJECTIVES, evaluate_pretraining
 from teacher.pretrain_config import PretrainConfig, bert_config
 from teacher.pretrain_data import unigram_loss
@@ -27,7 +28,8 @@ from teacher.recompute import recompute_activations
 from teacher.scalars import writer_class
 from teacher.sources import weights_identity
 from teacher.vocabulary import extend_embeddings
-from teacher.wordpiece import load_wordpiece, tokenizer_fingerprint
+from teacher.word_starts import word_starts
+from teacher.wordpiece import check_wordpiece, load_wordpiece, tokenizer_fingerprint
 
 EXAMPLES = """
   python -m teacher.pretrain --corpus pydocs --size mini --out runs/mini
@@ -46,9 +48,10 @@ def pretrain(config: PretrainConfig, folder: Path, *, beside: bool = False) -> P
 
     Raises:
         UserError: `folder` holds something else, or does at the end; curves inside it; too little text; a vocabulary
-        smaller than the alphabet; no model to go on from, or inputs longer than its positions.
+        smaller than the alphabet; no model to go on from, or one that lacks what is asked for; bf16 that is emulated.
     """
     ranks()
+    resolve_precision(config.precision)
     if config.schedule.tensorboard is not None:
         refuse_inside(config.schedule.tensorboard, folder)
         writer_class()
@@ -94,10 +97,22 @@ def _make(
     work = from_main(lambda: open_work(folder, settings, resume=config.resume))
     source = config.start.source
     with work.unless_refused():
-        start = None if source is None else load_continued(source, config.seed, config.longest)
+        start = None if source is None else _continued(config, source)
         given = tokenizer if start is None else start.tokenizer
         material = main_first(lambda: gather(config, corpus, general, work, given))
     _learn(config, corpus, material, start, settings, work, folder)
+
+
+def _continued(config: PretrainConfig, source: str) -> Continued:
+    """The encoder at `source`. What cannot be done with it is said before hours of reading text, not after them."""
+    start = load_continued(source, config.seed, config.longest)
+    if config.start.extend_vocabulary is not None:
+        check_wordpiece(start.tokenizer)
+    if config.masking in OF_WORDS:
+        word_starts(start.tokenizer)
+    if config.schedule.activation_checkpointing:
+        recompute_activations(start.model)
+    return start
 
 
 def _learn(

@@ -10,6 +10,7 @@ import torch
 from e2e.conftest import FILLER
 from families import KINDS, tiny_config, tiny_masked_model
 from safetensors.torch import load_file
+from toy_tokenizers import unigram
 from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
@@ -21,6 +22,7 @@ from transformers import (
 
 from common.command import run_command
 from common.errors import UserError
+from teacher import pretrain as command
 from teacher.continued import MaskedPieces, load_continued
 from teacher.continued_card import continued_card
 from teacher.finetune import FinetuneConfig
@@ -171,6 +173,30 @@ def test_what_cannot_be_gone_on_from_is_refused(
     assert "--size, --tokenizer, --cased, --layers: what is given by --from" in message
     assert run_command(main, PretrainCommand, arguments=["--extend-vocabulary", "9", "--out", str(tmp_path / "x")]) == 2
     assert "nothing to extend without --from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--activation-checkpointing"], "--activation-checkpointing: transformers has none for models of the type"),
+        (["--extend-vocabulary", "9"], "a WordPiece vocabulary was expected"),
+    ],
+)
+def test_what_an_encoder_lacks_is_said_before_the_text_is_read(
+    tmp_path: Path,
+    text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    words: str,
+) -> None:
+    tokenizer = unigram(tmp_path)
+    tiny_masked_model("albert", len(tokenizer)).save_pretrained(tmp_path / "albert")
+    tokenizer.save_pretrained(tmp_path / "albert")
+    monkeypatch.setattr(command, "gather", lambda *_: pytest.fail("the text was read"))
+    assert _run(tmp_path / "albert", text, tmp_path / "out", *more) == 2
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))
 
 
 def test_other_weights_are_another_start(tmp_path: Path, encoder: Path, text: Path) -> None:

@@ -18,6 +18,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTrainin
 from common import files
 from common.command import run_command
 from common.errors import UserError
+from teacher import loop_config
 from teacher import pretrain as command
 from teacher.course import run_course
 from teacher.history import read_rows
@@ -303,6 +304,16 @@ def test_too_little_text_is_refused(tmp_path: Path, content: str, message: str) 
         pretrain(_config(tmp_path / "text.txt", vocabulary=20), tmp_path / "out")
     # Nothing is in the way of the same command, corrected.
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_a_precision_that_does_not_pay_is_refused_before_the_text_is_read(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_config, "bf16_pays", lambda: False)
+    monkeypatch.setattr(command, "load_corpus", lambda *_, **__: pytest.fail("the text was read"))
+    with pytest.raises(UserError, match="--precision bf16: this processor emulates bf16"):
+        pretrain(_config(text, precision="bf16"), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
 
 
 def test_all_wrong_options_are_named_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
