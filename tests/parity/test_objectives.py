@@ -1,9 +1,11 @@
 """Every pretraining objective against transformers' own losses with the same weights, and its figures and folder."""
 
+import contextlib
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from transformers import (
     ElectraForPreTraining,
 )
 
+from teacher import objectives
 from teacher import pretrain as command
 from teacher.attention import use_training_attention
 from teacher.electra import electra_config, fill_in, sample
@@ -209,6 +212,19 @@ def test_figures_equal_those_computed_in_one_go(data: PretrainData, name: str, t
     assert not any(key.startswith("nsp") for key in figures)
     if name == "ltr":
         assert figures["ltr_perplexity"] == pytest.approx(math.exp(expected["ltr_loss"]), rel=1e-5)
+
+
+def test_figures_are_computed_where_training_is(data: PretrainData, monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = _objective("mlm")
+    monkeypatch.setattr(objectives, "ranks", lambda: SimpleNamespace(device=torch.device("meta")))
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    seen: list[str] = []
+    monkeypatch.setattr(objective, "sums", lambda batch: seen.append(batch["labels"].device.type) or {"masked": 1})
+    monkeypatch.setattr(objective, "figures", dict)
+    moved: list[str] = []
+    monkeypatch.setattr(objective, "to", lambda device: moved.append(str(device)) or objective)
+    assert evaluate_pretraining(objective, [_batch(data, "mlm")], "fp32") == {"masked": 1}
+    assert (moved, seen) == (["meta", "cpu"], ["meta"])
 
 
 def test_figures_of_replaced_pieces(data: PretrainData) -> None:
