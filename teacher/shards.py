@@ -37,8 +37,12 @@ class Shards:
     """What had to be repaired in the text."""
 
     def lengths(self) -> np.ndarray:
-        """Pieces of each document, int32: all that is held of a corpus, 4 bytes a document."""
-        parts = [np.diff(shard.sentences[shard.documents]) for shard in map(read_shard, self.paths)]
+        """Pieces of each document, int32: all that is held of a corpus, 4 bytes a document.
+
+        Of the shards only where sentences and documents start is read: pieces are most of what they hold.
+        """
+        starts = (_read(path, "sentences", "documents") for path in self.paths)
+        parts = [np.diff(sentences[documents]) for sentences, documents in starts]
         return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
     def gather(self, chosen: Mapping[Path, np.ndarray]) -> None:
@@ -57,9 +61,15 @@ class Shards:
 
 def read_shard(path: Path) -> Pieces:
     """One shard, whole. Raises UserError where it is damaged or gone."""
+    ids, sentences, documents = _read(path, "ids", "sentences", "documents")
+    return Pieces(ids=ids, sentences=sentences, documents=documents)
+
+
+def _read(path: Path, *names: str) -> list[np.ndarray]:
+    """Some arrays of a shard. Raises UserError where it is damaged or gone."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            return Pieces(ids=arrays["ids"], sentences=arrays["sentences"], documents=arrays["documents"])
+            return [arrays[name] for name in names]
     except Exception as error:  # numpy, zipfile and file errors have no common base
         raise UserError(
             f"{path} is damaged ({error}): delete its folder and give the same command again, it will be made anew"

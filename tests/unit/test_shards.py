@@ -244,6 +244,21 @@ def test_a_damaged_shard_and_a_dead_process_are_named(
         tokenise(corpus, tokenizer_file, tmp_path / "new", workers=2)
 
 
+@pytest.mark.usefixtures("small_shards")
+def test_lengths_are_read_without_the_pieces(
+    tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = load_corpus(str(_write(tmp_path / "a.txt", 100)))
+    (tmp_path / "shards").mkdir()
+    made = tokenise(corpus, tokenizer_file, tmp_path / "shards", workers=1)
+    expected = [len(shards.read_shard(path).ids) for path in made.paths]
+    read: list[str] = []
+    plain = np.lib.npyio.NpzFile.__getitem__
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda file, name: read.append(name) or plain(file, name))
+    assert made.lengths().sum() == sum(expected)
+    assert set(read) == {"sentences", "documents"}
+
+
 def test_the_sample_is_the_start_of_a_random_order() -> None:
     texts = [f"{number:03}" * 10 for number in range(500)]
     everything, documents, characters = draw_texts(texts, 10**6)
