@@ -15,7 +15,7 @@ from common.errors import UserError
 from common.progress import say
 from teacher import hub, pydocs
 from teacher.corpus_files import corpus_files, has_rows, refuse_objects
-from teacher.decoding import Oddities, stream_lines
+from teacher.decoding import Oddities, explain_reading, stream_lines
 from teacher.documents import Layout, layout_of, text_documents
 from teacher.local import nearest_files
 from teacher.sentences import CUTS
@@ -96,7 +96,7 @@ def _refuse_column(text_column: str | None, source: str) -> None:
 
 
 def _checksum(file: Path) -> str:
-    with file.open("rb") as stream:
+    with explain_reading(file), file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

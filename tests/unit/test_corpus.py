@@ -1,5 +1,6 @@
 """Text files, folders and the hub as documents of sentences."""
 
+import errno
 import gzip
 import json
 from collections.abc import Iterator
@@ -50,6 +51,18 @@ def test_docstring_sentences_without_code() -> None:
 def documents(text: str) -> list[list[str]]:
     lines = text.split("\n")
     return list(map(line_sentences, text_documents(lines, layout_of(lines))))
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text.txt").write_text("One.\n\nTwo.\n")
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    # Not by its permissions: root may read all files.
+    monkeypatch.setattr(Path, "open", denied)
+    with pytest.raises(UserError, match=r"cannot read .*text\.txt: Permission denied"):
+        load_corpus(str(tmp_path / "text.txt"))
 
 
 def test_titles_end_documents() -> None:
