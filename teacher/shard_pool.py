@@ -51,11 +51,13 @@ def processes(tokenizer_file: Path, cut: str, count: int) -> Iterator[Encode]:
 def _start(tokenizer_file: Path, cut: str) -> "subprocess.Popen[bytes]":
     # Not multiprocessing, for the reasons that teacher.extraction gives.
     single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    # Beside what is on the path already: libraries may lie there alone, as on many clusters.
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
         [sys.executable, "-m", "teacher.shard_worker", str(tokenizer_file), cut],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **single, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, **single, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": path},
     )
 
 

@@ -259,6 +259,18 @@ def test_lengths_are_read_without_the_pieces(
     assert set(read) == {"sentences", "documents"}
 
 
+@pytest.mark.usefixtures("small_shards")
+def test_processes_find_libraries_that_are_only_on_the_path(
+    tmp_path: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'seen')!r}, 'a').close()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    corpus = load_corpus(str(_write(tmp_path / "a.txt", 100)))
+    (tmp_path / "shards").mkdir()
+    tokenise(corpus, tokenizer_file, tmp_path / "shards", workers=2)
+    assert (tmp_path / "seen").exists()
+
+
 def test_the_sample_is_the_start_of_a_random_order() -> None:
     texts = [f"{number:03}" * 10 for number in range(500)]
     everything, documents, characters = draw_texts(texts, 10**6)
