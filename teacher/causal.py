@@ -12,6 +12,9 @@ from teacher.batches import on_full_rows
 from teacher.pretrain_objective import PretrainObjective, class_sums, encoder_inputs, fresh_model, means
 from teacher.vocabulary_loss import cross_entropies
 
+MOST = 700.0
+"""Nats whose exponential a float still holds."""
+
 
 class Ltr(PretrainObjective):
     """Every piece from the ones before it (BERT, arXiv 1810.04805, section 5.1: LTR & no NSP).
@@ -66,4 +69,6 @@ class Ltr(PretrainObjective):
         """Also the perplexity, e to the loss."""
         found = means(sums, "ltr", "predicted")
         counts = {name: sums[name] for name in ("predicted", "sequences")}
-        return found | {"ltr_perplexity": math.exp(found["ltr_loss"])} | counts
+        # A run that diverged has losses of which it would overflow.
+        perplexity = math.inf if found["ltr_loss"] > MOST else math.exp(found["ltr_loss"])
+        return found | {"ltr_perplexity": perplexity} | counts

@@ -30,7 +30,7 @@ from teacher.history import History, Listen, Row
 from teacher.loop_config import LoopConfig, resolve_precision
 from teacher.objective import Objective
 from teacher.ranks import from_main, ranks
-from teacher.step import Stepper
+from teacher.step import Stepper, refuse_non_finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ def train(
     writes, evaluates, and tells `listen` every row of the history.
 
     Raises:
-        UserError: the first loss term that is not finite, by name and step.
+        UserError: the first loss term that is not finite, or gradients that are not, by name and step.
     """
     total = config.total(batches.steps_per_epoch)
     main = ranks().is_main_process
@@ -132,7 +132,7 @@ def train(
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["share"]
             terms = stepper.step(planned, step)
-            norm = _clip(accelerator, objective, config.clip)
+            norm = _finite(_clip(accelerator, objective, config.clip), label, step)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             state.step = step + 1
@@ -187,6 +187,14 @@ def _clip(accelerator: Accelerator, objective: Objective, limit: float) -> float
     if norm > limit:
         nn.utils.clip_grads_with_norm_(learning, limit, norm)
     return float(norm)
+
+
+def _finite(norm: float, label: str, step: int) -> float:
+    """The norm, where it is finite. A finite loss may have gradients that are not: no weight learns from them, and no
+    checkpoint has such weights.
+    """
+    refuse_non_finite({"gradient norm": norm}, label, step, what="value")
+    return norm
 
 
 def _steps(

@@ -27,6 +27,7 @@ from teacher.ranks import from_main, main_first, ranks
 from teacher.recompute import recompute_activations
 from teacher.scalars import writer_class
 from teacher.sources import weights_identity
+from teacher.step import refuse_non_finite
 from teacher.vocabulary import extend_embeddings
 from teacher.word_starts import word_starts
 from teacher.wordpiece import check_wordpiece, load_wordpiece, tokenizer_fingerprint
@@ -140,8 +141,9 @@ def _learn(
     outcome = run_course(config, objective, batches, steps, work, unigram=unigram, figures=figures)
     if not ranks().is_main_process:
         return
-    best = best_of(objective, outcome, work)
-    summary = summarise(data, batches, outcome, figures(), accumulation=config.accumulation) | {
+    best, held_out_figures = best_of(objective, outcome, work), figures()
+    refuse_non_finite(held_out_figures, "after the last step", outcome.steps - 1, what="held-out figure")
+    summary = summarise(data, batches, outcome, held_out_figures, accumulation=config.accumulation) | {
         "precision": precision,
         "parameters": objective.model.num_parameters(),
         **material.shares(examples),

@@ -128,7 +128,7 @@ class Stepper:
         if self._processes > 1:
             sums = summed(sums)
             # Here and not in a part: all processes stop at the same step.
-            _refuse_non_finite(sums, self._label, step)
+            refuse_non_finite(sums, self._label, step)
         return sums
 
     def _set_aside(self, earlier: list[Tensor | None], *, back: bool = False) -> list[Tensor | None]:
@@ -193,7 +193,7 @@ class Stepper:
         loss = sum(weighted, start=torch.zeros((), device=device))
         values = {name: float(term.detach()) for name, term in {**terms, "loss": loss}.items()}
         if self._processes == 1:
-            _refuse_non_finite(values, self._label, step)
+            refuse_non_finite(values, self._label, step)
         # Gradients of several processes are averaged, and should be added.
         self._accelerator.backward(loss * self._processes if self._processes > 1 else loss)
         return {name: shares.get(name, 1.0) * value for name, value in values.items()}
@@ -202,10 +202,11 @@ class Stepper:
         torch.set_num_threads(max(1, self._threads // self._lanes))
 
 
-def _refuse_non_finite(values: Mapping[str, float], label: str, step: int) -> None:
+def refuse_non_finite(values: Mapping[str, float], label: str, step: int, *, what: str = "loss term") -> None:
+    """Raise UserError for the first value of a step that is not finite, by name and step."""
     bad = [name for name, value in values.items() if not math.isfinite(value)]
     if bad:
         raise UserError(
-            f"{label}: the loss term {bad[0]!r} is {values[bad[0]]} at step {step + 1}. The last checkpoint is kept; "
+            f"{label}: the {what} {bad[0]!r} is {values[bad[0]]} at step {step + 1}. The last checkpoint is kept; "
             "lower the learning rate, use --precision fp32, or look at the examples of that step"
         )

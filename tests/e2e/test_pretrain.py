@@ -316,6 +316,12 @@ def test_a_precision_that_does_not_pay_is_refused_before_the_text_is_read(
     assert not list(tmp_path.iterdir())
 
 
+def test_weights_that_the_last_step_ruined_are_not_written(tmp_path: Path, text: Path) -> None:
+    with pytest.raises(UserError, match=r"the held-out figure 'mlm_loss' is nan at step 1.* lower the learning rate"):
+        pretrain(_config(text, steps=1, learning_rate=1e25), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_all_wrong_options_are_named_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ["--size", "minni", "--objective", "mlm+nps", "--steps", "5", "--minutes", "2", "--length", "9"]
     wrong += ["--tokenizer", "minilm", "--cased", "--workers", "0"]

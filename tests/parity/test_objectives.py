@@ -214,6 +214,11 @@ def test_figures_equal_those_computed_in_one_go(data: PretrainData, name: str, t
         assert figures["ltr_perplexity"] == pytest.approx(math.exp(expected["ltr_loss"]), rel=1e-5)
 
 
+def test_a_loss_beyond_all_bounds_has_an_infinite_perplexity() -> None:
+    sums = {"ltr_loss": 9000.0, "ltr_accuracy": 0, "predicted": 10, "sequences": 1}
+    assert _objective("ltr").figures(sums)["ltr_perplexity"] == math.inf
+
+
 def test_figures_are_computed_where_training_is(data: PretrainData, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = _objective("mlm")
     monkeypatch.setattr(objectives, "ranks", lambda: SimpleNamespace(device=torch.device("meta")))

@@ -142,6 +142,19 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path: Path, capsys: p
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
 
 
+def test_gradients_that_are_not_finite_stop_it_before_a_checkpoint_has_them(tmp_path: Path) -> None:
+    class Root(Line):
+        def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+            found = super().forward(batch)
+            # Its value is 0, its slope infinite times 0.
+            root = (0.0 * self.layer.weight).sum().sqrt() if self.calls == 3 else 0.0
+            return {**found, "square": found["square"] + root}
+
+    with pytest.raises(UserError, match="the value 'gradient norm' is nan at step 3"):
+        train(Root(), _batches(), _config(), tmp_path, label="fit")
+    assert not list(tmp_path.glob("step-*"))
+
+
 def test_the_first_non_finite_term_stops_with_its_name_and_step(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'square' is nan at step 5"):
         train(Line(bad_step=5), _batches(), _config(), tmp_path, label="stage")
