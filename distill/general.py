@@ -77,6 +77,8 @@ def distil(config: GeneralConfig, corpus: Corpus, settings: dict[str, Any]) -> N
         teacher = _teacher(config)
         student = planned_student(config.student, teacher.model.config, config.shape, start=config.start)
         length = min(config.length, max_length(teacher.model.config))
+        if length < config.length:
+            say(f"note: --length {config.length}: the teacher has positions for {length} pieces, so that is the length")
         wanted = None if config.wanted_steps is None else config.wanted_steps * config.batch_size
         sequences = sequences_of(corpus, teacher.tokenizer, length=length, wanted=wanted)
         model, objective = _student(config, student, teacher, sequences)

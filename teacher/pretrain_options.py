@@ -86,6 +86,8 @@ class ScheduleOptions:
             found.append(f"--long-length {self.long_length}: expected more than --length {length}, up to {POSITIONS}")
         if not 0 < self.long_share < 1:
             found.append(f"--long-share {self.long_share}: expected a share between 0 and 1")
+        elif self.long_length is None and self.long_share != type(self).long_share:
+            found.append("--long-share is about the second phase: give --long-length too, or leave it out")
         if self.evaluate_every is not None and self.evaluate_every < 1:
             found.append(f"--evaluate-every {self.evaluate_every}: expected at least 1 step")
         return found

@@ -79,11 +79,12 @@ def test_killed_and_resumed_it_ends_with_the_same_folder(
     assert "reused" in capsys.readouterr().out
 
 
-def test_a_student_of_another_teacher_in_the_same_place_is_not_reused(
+def test_a_shorter_teacher_is_said_and_the_student_of_another_one_in_its_place_is_not_reused(
     tmp_path: Path, text: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = _options(text, encoder, tmp_path / "out", "--steps", 2)
+    options = _options(text, encoder, tmp_path / "out", "--steps", 2, "--length", 200)
     assert _run(options) == 0
+    assert "--length 200: the teacher has positions for 128 pieces" in capsys.readouterr().out
     model = AutoModel.from_pretrained(encoder)
     with torch.no_grad():
         model.encoder.layer[0].output.dense.weight.mul_(2.0)

@@ -177,6 +177,7 @@ def test_a_shape_is_what_was_asked_for_and_a_size_what_it_was() -> None:
         ({"schedule": ScheduleOptions(long_length=64)}, "--long-length 64: expected more than --length 64"),
         ({"schedule": ScheduleOptions(long_length=513)}, "up to 512"),
         ({"schedule": ScheduleOptions(long_share=1.0)}, "--long-share 1.0"),
+        ({"schedule": ScheduleOptions(long_share=0.5)}, "--long-share is about the second phase"),
         ({"schedule": ScheduleOptions(evaluate_every=0)}, "--evaluate-every 0"),
         ({"schedule": ScheduleOptions(warmup=1.0)}, "--warmup 1.0"),
     ],
