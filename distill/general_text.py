@@ -1,7 +1,6 @@
 """Text for general distillation as batches, as it is or with pieces masked by their frequency."""
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.errors import UserError
 from common.progress import Progress, say
-from distill.text import MOST_DOCUMENTS, pieces, text_batches
+from distill.text import first_texts, pieces, text_batches
 from teacher.batches import Batches
 from teacher.corpus import Corpus
 from teacher.masking import frequency_weights, mask_by_weight
@@ -33,9 +32,7 @@ def sequences_of(
     Raises:
         UserError: no text.
     """
-    texts = [" ".join(document) for document in itertools.islice(corpus, MOST_DOCUMENTS)]
-    if len(texts) == MOST_DOCUMENTS:
-        say(f"note: of {corpus.name} the first {MOST_DOCUMENTS:,} documents are used")
+    texts = first_texts(corpus)
     for note in corpus.notes():
         say(note)
     order = np.random.default_rng(0).permutation(len(texts))

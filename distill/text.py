@@ -10,12 +10,16 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from common.blocks import blocks
 from common.errors import UserError
+from common.progress import say
 from teacher.batches import Batches, attention_mask, padded, padded_length
 from teacher.corpus import Corpus, load_corpus
 from teacher.data import TaskData
 
 MOST_DOCUMENTS = 200_000
 """Read of a corpus: a stage on general text needs some thousand of them."""
+
+MOST_CHARACTERS = 1_000_000_000
+"""Of those documents, which are held in memory: of books they would else be many gigabytes."""
 
 
 def named_corpus(source: str, option: str) -> Corpus:
@@ -41,11 +45,26 @@ def documents_for(source: str, data: TaskData, limit: int, *, option: str = "--t
     if source == "task":
         texts = [" ".join(filter(None, (example.text, example.pair))) for example in data.splits["train"]]
     else:
-        texts = [" ".join(document) for document in itertools.islice(named_corpus(source, option), MOST_DOCUMENTS)]
+        texts = first_texts(named_corpus(source, option))
     if not texts:
         raise UserError(f"{option} {source}: no text in it")
     chosen = np.random.default_rng(0).permutation(len(texts))[:limit]
     return [texts[index] for index in chosen]
+
+
+def first_texts(corpus: Corpus) -> list[str]:
+    """Its first documents as running text, as many as are read of a corpus; where there are more, that is said."""
+    documents = iter(corpus)
+    texts: list[str] = []
+    held = 0
+    for document in itertools.islice(documents, MOST_DOCUMENTS):
+        texts.append(" ".join(document))
+        held += len(texts[-1])
+        if held >= MOST_CHARACTERS:
+            break
+    if next(documents, None) is not None:
+        say(f"note: of {corpus.name} the first {len(texts):,} documents are used")
+    return texts
 
 
 def pieces(documents: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int) -> list[np.ndarray]:

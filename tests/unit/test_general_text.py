@@ -9,9 +9,11 @@ from types import SimpleNamespace
 import pytest
 from transformers import BertTokenizerFast
 
+from distill import text
 from distill.recipes import RECIPES
 from distill.stage_batches import stage_batches
-from distill.text import documents_for
+from distill.text import documents_for, first_texts
+from teacher.corpus import load_corpus
 
 MARKS = ["".join(pair) for pair in itertools.product(string.ascii_lowercase[:6], string.ascii_lowercase[:10])]
 """One a document."""
@@ -35,6 +37,17 @@ def test_the_first_documents_drawn_are_of_all_the_text_and_the_same_every_time(c
     few = _places(documents_for(corpus, SimpleNamespace(), 20))  # type: ignore[arg-type]
     assert few == every[:20]
     assert {place // 20 for place in few[:7]} == {0, 1, 2}
+
+
+def test_of_long_documents_no_more_are_held_than_memory_has_room_for(
+    corpus: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = len(first_texts(load_corpus(corpus)))
+    assert whole == 60 and not capsys.readouterr().out
+    monkeypatch.setattr(text, "MOST_CHARACTERS", 59 * 10)
+    assert _places(first_texts(load_corpus(corpus))) == list(range(10))
+    assert "of text the first 10 documents are used" in capsys.readouterr().out
+    assert sorted(_places(documents_for(corpus, SimpleNamespace(), 1000))) == list(range(10))  # type: ignore[arg-type]
 
 
 def test_a_stage_of_few_steps_reads_from_all_of_the_text(corpus: str, tiny_tokenizer: BertTokenizerFast) -> None:
