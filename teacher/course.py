@@ -4,6 +4,7 @@ import contextlib
 import copy
 import math
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -43,14 +44,28 @@ def phased(config: PretrainConfig, steps: int, draw: Callable[[int, int], Batche
     return in_phases(first, second, short_steps * config.accumulation)
 
 
-def steps_in(config: PretrainConfig, objective: Objective, batches: Callable[[int], Batches], trial: int = 12) -> int:
-    """Steps that fit into config.minutes here and now, from the time of a few on a copy of the model."""
+def steps_in(
+    config: PretrainConfig,
+    objective: Objective,
+    batches: Callable[[int], Batches],
+    figures: Figures,
+    trial: int = 12,
+) -> int:
+    """Steps that fit into config.minutes here and now, from the time of a few on a copy of the model.
+
+    Where there are evaluations between them, one is timed too.
+    """
     with tempfile.TemporaryDirectory() as folder:
         outcome = train(
             copy.deepcopy(objective), batches(trial), config.loop(trial), Path(folder), label="time a few steps"
         )
+    seconds, every = outcome.seconds / outcome.steps, config.schedule.evaluate_every
+    if every is not None:
+        started = time.monotonic()
+        figures()
+        seconds += (time.monotonic() - started) / every
     assert config.minutes is not None
-    return max(1, math.floor(60 * config.minutes / (outcome.seconds / outcome.steps)))
+    return max(1, math.floor(60 * config.minutes / seconds))
 
 
 def run_course(

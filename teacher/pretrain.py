@@ -135,7 +135,9 @@ def _learn(
         return evaluate_pretraining(objective, held_out, precision)
 
     before = None if start is None or start.new_head else figures()
-    steps = work.steps(lambda: config.budget or steps_in(config, objective, lambda trial: material.batches(trial)[0]))
+    steps = work.steps(
+        lambda: config.budget or steps_in(config, objective, lambda trial: material.batches(trial)[0], figures)
+    )
     batches, examples = material.batches(steps)
     unigram = unigram_loss(data.learned)
     outcome = run_course(config, objective, batches, steps, work, unigram=unigram, figures=figures)

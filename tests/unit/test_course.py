@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from common.errors import UserError
 from teacher.attention import use_training_attention
 from teacher.batches import Batches
 from teacher.collapse import CollapseWatch
+from teacher.course import steps_in
 from teacher.dropout import drawing, keyed_dropout
 from teacher.history import read_rows
 from teacher.loop import train
@@ -255,6 +257,22 @@ class FakeWriter:
 
     def close(self) -> None:
         self.closed = True
+
+
+def test_minutes_hold_the_evaluations_too() -> None:
+    batches = Batches(lengths=np.ones(64), batch_size=8, seed=0, collate=lambda *_: {"x": torch.ones(8)})
+    asked: dict[str, Any] = {"minutes": 0.05, "precision": "fp32"}
+    found = {
+        every: steps_in(
+            PretrainConfig(**asked, schedule=ScheduleOptions(evaluate_every=every)),
+            Noisy(),
+            lambda _: batches,
+            lambda: time.sleep(0.5) or {},
+        )
+        for every in (None, 1, 2)
+    }
+    # 3 s have room for six evaluations of half a second, and for as many steps as lie between them.
+    assert found[1] <= 6 and found[2] <= 12 < found[None]
 
 
 def test_a_run_in_phases_writes_curves_and_the_best_weights_beside_the_last(
