@@ -11,6 +11,7 @@ from transformers import AlbertConfig, BertConfig, DistilBertConfig, ModernBertC
 from distill.study_config import SearchOptions, StudyConfig
 from distill.study_objectives import RUNGS, pruner
 from distill.study_space import defaults, drawn, samples
+from distill.study_storage import SLOT
 from distill.study_teacher import TeacherBench, Watch
 from distill.study_teacher_space import finetune_options, teacher_space
 from teacher.dropout import dropping
@@ -55,6 +56,7 @@ def test_the_space_is_the_encoders_and_the_tasks() -> None:
 def _watched(study: optuna.Study, scores: list[float]) -> optuna.trial.FrozenTrial:
     """A trial of 9 steps whose selection metric is looked at after each third."""
     trial = study.ask()
+    trial.set_user_attr(SLOT, True)
     watch = Watch(trial=trial, total=9, looks=3)
     try:
         for look, score in enumerate(scores, start=1):
