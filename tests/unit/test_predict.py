@@ -28,7 +28,7 @@ from distill import predict_lines
 from distill.predict import PredictConfig, Running, predict
 from distill.predict_answers import Answering, Head
 from distill.predict_heads import HEADS, head_for
-from distill.predict_input import read_texts
+from distill.predict_input import SAMPLE, read_texts
 from distill.predict_lines import Faults, Lines, open_lines
 from distill.predict_models import find_model
 from distill.predict_texts import Reading, Text
@@ -102,13 +102,26 @@ def test_csv_rows_with_line_ends_and_wrong_numbers_of_fields(
 ) -> None:
     content = 'id,text,label\n1,"one, and\nmore",x\n2,two\n3,three,x\n4,,y\n5,five,y\n6,"six,y\n7,seven,y\n'
     path = written(tmp_path, "t.csv", content)
-    expected = [Text(2, "one, and\nmore", None, "1"), Text(5, "three", None, "3"), Text(7, "five", None, "5")]
-    assert texts_of(path) == expected
+    expected = [(2, "one, and\nmore", "1"), (5, "three", "3"), (7, "five", "5"), (9, "seven", "7")]
+    assert texts_of(path) == [Text(line, text, None, name) for line, text, name in expected]
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith(f"{path}:4 has 2 of 3 fields")
     assert said[1].startswith(f"{path}:6 has no text in column 'text'")
-    assert said[2].startswith(f"{path}:8 has 2 of 3 fields")
-    assert "a quote that goes on to line 9" in said[2]
+    assert said[2].startswith(f"{path}:8 has a quote that is not closed")
+    assert len(said) == 3
+
+
+@pytest.mark.parametrize("rows", [3, 3 * SAMPLE])
+def test_a_quote_that_is_never_closed_costs_its_own_row_alone(
+    rows: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{number},text {number}" for number in range(rows)]
+    lines[1] = '1,"text 1'
+    found = texts_of(written(tmp_path, "t.csv", "\n".join(["id,text", *lines])))
+    assert [text.text for text in found] == [f"text {number}" for number in range(rows) if number != 1]
+    assert [text.line for text in found] == [number + 2 for number in range(rows) if number != 1]
+    (said,) = capsys.readouterr().out.splitlines()
+    assert ":3 has a quote that is not closed" in said
 
 
 def test_tsv_quotes_are_signs_as_in_a_task_s_files(tmp_path: Path) -> None:
