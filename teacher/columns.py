@@ -147,6 +147,9 @@ def has_header(table: Table, asked: Asked) -> bool:
 
 
 def _odd_first_label(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    if len(first) == 1:
+        # Texts alone have no labels, though "ok" may come often.
+        return False
     columns = [[record[position] for record in rest] for position in range(len(first))]
     labels = [position for position, values in enumerate(columns) if _repeats(values)]
     return bool(labels) and all(first[position] not in columns[position] for position in labels)

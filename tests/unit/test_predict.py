@@ -111,6 +111,13 @@ def test_csv_rows_with_line_ends_and_wrong_numbers_of_fields(
     assert len(said) == 3
 
 
+def test_texts_that_repeat_below_the_first_do_not_make_it_a_header(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", "Great film!\nok\nok\nno\nno\n")
+    assert [text.text for text in texts_of(path)] == ["Great film!", "ok", "ok", "no", "no"]
+    path = written(tmp_path, "u.csv", "review\nok\nok\nno\nno\n")
+    assert [text.line for text in texts_of(path)] == [2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("rows", [3, 3 * SAMPLE])
 def test_a_quote_that_is_never_closed_costs_its_own_row_alone(
     rows: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
