@@ -92,7 +92,7 @@ class Lines:
 
 @contextlib.contextmanager
 def open_lines(path: Path | None, faults: Faults) -> Iterator[Lines]:
-    """Those of a file, gzip unpacked, or of standard input.
+    """Those of a file, gzip unpacked, also where they end in CR alone, or of standard input.
 
     Raises:
         UserError: missing, unreadable, UTF-16, binary, or a broken gzip; standard input that is packed.
@@ -102,12 +102,16 @@ def open_lines(path: Path | None, faults: Faults) -> Iterator[Lines]:
         yield Lines(_refusing(lambda size: os.read(descriptor, size)), faults, live=descriptor)
         return
     with open_text(path) as stream:
-        refuse_undecodable(str(path), stream.peek(BLOCK))
+        start = stream.peek(BLOCK)
+        refuse_undecodable(str(path), start)
+        # What spreadsheets call "CSV (Macintosh)", as whole files are read for tasks.
+        bare = b"\r" in start and b"\n" not in start
 
         def read(size: int) -> bytes:
             # Not around the whole: what is done with the lines has errors of its own.
             with explain_reading(path):
-                return stream.read1(size)
+                block = stream.read1(size)
+            return block.replace(b"\r", b"\n") if bare else block
 
         yield Lines(read, faults)
 
@@ -129,11 +133,11 @@ def _refusing(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
 
 
 def count_lines(path: Path | None) -> int | None:
-    """Lines of a file, for progress; None for what is packed or no file."""
+    """Lines of a file, for progress; None for what is packed, ends lines in CR alone, or is no file."""
     if path is None or not path.is_file() or path.suffix == ".gz":
         return None
     with path.open("rb") as stream:
-        return sum(block.count(b"\n") for block in iter(lambda: stream.read(2**20), b"")) or 1
+        return sum(block.count(b"\n") for block in iter(lambda: stream.read(2**20), b"")) or None
 
 
 def checked(text: str, what: str) -> str:

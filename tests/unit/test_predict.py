@@ -164,6 +164,15 @@ def test_the_format_follows_from_the_name_or_the_first_line(tmp_path: Path) -> N
             texts_of(written(tmp_path, "d.json", document))
 
 
+def test_files_whose_lines_end_in_cr_alone_are_read(tmp_path: Path) -> None:
+    assert texts_of(written(tmp_path, "t.txt", "one\rtwo\r")) == [Text(1, "one"), Text(2, "two")]
+    assert texts_of(written(tmp_path, "t.csv", "id,text\r7,one\r8,two")) == [
+        Text(2, "one", None, "7"),
+        Text(3, "two", None, "8"),
+    ]
+    assert texts_of(written(tmp_path, "u.txt", "one\rstill\ntwo\r\n")) == [Text(1, "one\rstill"), Text(2, "two")]
+
+
 def test_a_line_without_end_takes_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predict_lines, "LONGEST_LINE", 100)
     monkeypatch.setattr(predict_lines, "BLOCK", 16)
