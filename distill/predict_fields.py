@@ -2,20 +2,22 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from common.errors import UserError
 from distill.predict_lines import BadLineError, Faults, checked
 from distill.predict_rows import Separated
 from distill.predict_texts import Format, Reading, Text, cleaned
 from teacher.columns import Columns, column_names, find_texts
-from teacher.decoding import Oddities
+from teacher.decoding import HALF_PAIR, HALVED, Oddities
 from teacher.readers import Table, json_field
 
+_HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 ID_NAMES = ("id", "idx", "guid", "uid")
 """In lower case."""
 
@@ -57,6 +59,10 @@ class Rows:
         except BadLineError as error:
             self.faults.add(line, str(error))
 
+    def noted(self, line: int) -> Callable[[], None]:
+        """What counts a line with half of a surrogate pair."""
+        return partial(self._oddities.add, HALVED, f"{self.faults.source}:{line}")
+
     def _field(self, values: Mapping[str, Any], name: str, line: int) -> str:
         if name not in values:
             raise BadLineError(f"has no column {name!r}")
@@ -85,14 +91,15 @@ def objects(sample: list[tuple[int, str]], rest: Iterator[tuple[int, str]], kind
     rows.settle(_table(rows.path, records, names))
     for number, line in itertools.chain(sample, rest):
         if line.strip():
-            yield from rows.texts(number, partial(_object, line))
+            yield from rows.texts(number, partial(_object, line, rows.noted(number)))
 
 
 def _plain_field(value: Any) -> bool:
     return value is not None and not isinstance(value, list | dict)
 
 
-def _object(line: str) -> Mapping[str, Any]:
+def _object(line: str, halved: Callable[[], None]) -> Mapping[str, Any]:
+    """A line's object; `halved` is called where there was half of a surrogate pair in a text, which is replaced."""
     checked(line, "")
     try:
         value = json.loads(line)
@@ -100,7 +107,20 @@ def _object(line: str) -> Mapping[str, Any]:
         raise BadLineError(f"is broken JSON ({getattr(error, 'msg', error)})") from error
     if not isinstance(value, dict):
         raise BadLineError('is no JSON object such as {"text": ...}')
+    # Bytes that are no UTF-8 were found before: only an escape can have written one.
+    if _HALF_ESCAPE.search(line) and (whole := _replaced(value)) != value:
+        halved()
+        return cast(Mapping[str, Any], whole)
     return value
+
+
+def _replaced(value: Any) -> Any:
+    """Texts of any depth with U+FFFD for halves of surrogate pairs."""
+    if isinstance(value, dict):
+        return {name: _replaced(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_replaced(entry) for entry in value]
+    return HALF_PAIR.sub("\ufffd", value) if isinstance(value, str) else value
 
 
 def separated(

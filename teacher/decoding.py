@@ -19,6 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff]")
 _MEANT = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).decode("cp1252", errors="ignore"))}
 HALF_PAIR = re.compile("[\ud800-\udfff]")
 """An escape of json can write one; it is no text."""
+HALVED = "with half of a surrogate pair, replaced"
 _BOM = b"\xef\xbb\xbf"
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 _BUFFER = 2**16
@@ -71,7 +72,7 @@ def without_control(text: str, where: str, oddities: Oddities) -> str:
     if text.isprintable():
         return text
     if HALF_PAIR.search(text):
-        oddities.add("with half of a surrogate pair, replaced", where)
+        oddities.add(HALVED, where)
         text = HALF_PAIR.sub("\ufffd", text)
     if not _CONTROL.search(text):
         return text
