@@ -21,6 +21,9 @@ MOST_STRAYS = 0.05
 """Numbers with at most this share of other labels (or one among ten) are still numbers, and the others faults."""
 
 
+_BELOW_ZERO = re.compile(r"-\d+(?:\.\d+)?")
+
+
 def settle_labels(raw: RawTask) -> None:
     """Fill in `raw.kind`, `raw.labels` and `raw.metric` from the training labels where the source did not say them, and
     give every row of a known task its class by name.
@@ -67,6 +70,9 @@ def nearly_all(flags: Sequence[bool]) -> bool:
 
 def natural_order(label: str) -> list[tuple[int, int, str]]:
     """Sort key: numbers by value, words by alphabet, "class2" before "class10"."""
+    if _BELOW_ZERO.fullmatch(label):
+        whole, *others = natural_order(label[1:])
+        return [(0, -whole[1], ""), *others]
     pieces = re.split(r"(\d+)", label)
     return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece]
 

@@ -93,6 +93,9 @@ def test_integers_stay_and_sort_by_value(save: Save) -> None:
     task = load_task(str(save("d.tsv", ["text\tlabel", *(f"text number {n}\t{n % 12}" for n in range(120))])))
     assert task.labels == tuple(map(str, range(12))) and task.kind == "classification"
     assert sorted(["c10", "c9", "b"], key=natural_order) == ["b", "c9", "c10"]
+    # The second of two classes is the one that F1 is of.
+    assert sorted(["1", "-1", "0", "-10", "-a"], key=natural_order) == ["-10", "-1", "0", "1", "-a"]
+    assert sorted(["1.0", "-1.0"], key=natural_order) == ["-1.0", "1.0"]
 
 
 @pytest.mark.parametrize("values", [[0.5, 1.0, 2.25], list(range(40))])
