@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.errors import UserError, unknown_name
 from teacher.columns import Asked
-from teacher.readers import Table
+from teacher.readers import Table, csv_delimiter
 
 CONTEXTS = ("context", "sent1", "article", "passage", "premise", "ctx_a", "goal", "startphrase", "text")
 QUESTIONS = ("question", "sent2", "question_stem", "ctx_b", "stem")
@@ -50,7 +50,7 @@ def matches(file: Path) -> bool:
     if file.suffix.lower() not in (".csv", ".tsv"):
         return False
     first = re.split("[\r\n]", head, maxsplit=1)[0]
-    names = next(csv.reader([first], delimiter="\t" if file.suffix == ".tsv" else ","), [])
+    names = next(csv.reader([first], delimiter="\t" if file.suffix.lower() == ".tsv" else csv_delimiter(first)), [])
     return _choice_columns(names, []) != () and _named(names, RIGHT) is not None
 
 

@@ -123,6 +123,17 @@ def test_choices_may_be_more_than_nine_and_stand_in_the_order_of_their_numbers(t
             assert row.label == int(row.text[1:]) % 11
 
 
+def test_a_file_of_choices_may_have_semicolons(tmp_path: Path) -> None:
+    names = [f"option{place}" for place in range(1, 12)]
+    rows = [";".join([f"context {n}", *(f"{name} of {n}" for name in names), str(n % 9 + 1)]) for n in range(20)]
+    path = tmp_path / "many.csv"
+    path.write_text("\n".join([";".join(["context", *names, "label"]), *rows]))
+    data = load_task(str(path))
+    assert (data.kind, len(data.labels)) == ("choices", 11)
+    example = data.splits["train"][0]
+    assert [choice.split()[0] for choice in example.detail] == names
+
+
 @pytest.mark.parametrize("choices", ["234", "BCA"])
 def test_answers_that_are_texts_are_not_numbers_or_letters(tmp_path: Path, choices: str) -> None:
     rows = [{"question": f"sum {n}", "choices": list(choices), "answer": choices[n % 3]} for n in range(12)]
