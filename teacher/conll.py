@@ -78,15 +78,14 @@ def _sentences(file: Path, text: str, asked: Asked, oddities: Oddities) -> list[
     found: list[Sentence] = []
     words: list[str] = []
     tags: list[str] = []
-    columns, start = 0, 1
+    columns, start = _usual_columns(text), 1
     for number, line in enumerate([*text.split("\n"), ""], 1):
-        fields = re.split(r"\t" if "\t" in line else r"\s+", line.strip())
+        fields = _fields(line)
         if fields == [""] or fields[0] == _DOCUMENT or (line.startswith("#") and len(fields) != columns):
             if words:
                 found.append(Sentence.of(words, tags, file.name, start))
             words, tags, start = [], [], number + 1
             continue
-        columns = columns or len(fields)
         if len(fields) != columns or columns < 2:
             raise UserError(
                 f"{file}:{number} has {counted(len(fields), 'column')} where {max(columns, 2)} were expected: a word, "
@@ -99,6 +98,16 @@ def _sentences(file: Path, text: str, asked: Asked, oddities: Oddities) -> list[
             raise UserError(f"{file}:{number}: a tag without spaces was expected, found {tag!r}")
         tags.append(tag)
     return found
+
+
+def _fields(line: str) -> list[str]:
+    return re.split(r"\t" if "\t" in line else r"\s+", line.strip())
+
+
+def _usual_columns(text: str) -> int:
+    """As many as most lines have, so that a first line with "#" is known for a word or for a remark as others are."""
+    sizes = Counter(len(_fields(line)) for line in itertools.islice(text.split("\n"), _LOOKED_AT) if line.strip())
+    return sizes.most_common(1)[0][0] if sizes else 0
 
 
 def _place(file: Path, asked: str | None, usual: int, columns: int) -> int:

@@ -51,6 +51,18 @@ def test_columns_are_found_by_their_look(tmp_path: Path) -> None:
     assert sum(map(len, task.data.splits.values())) == 40
 
 
+@pytest.mark.parametrize(("first", "words"), [("#hello UH O", 7), ("# sentence 1 of a text", 6), ("# newdoc", 6)])
+def test_a_first_line_with_a_hash_is_a_word_where_it_has_the_columns_of_one(
+    first: str, words: int, tmp_path: Path
+) -> None:
+    path = _columns(tmp_path / "data.conll")
+    lines = path.read_text(encoding="utf-8").split("\n")[2:]
+    path.write_text("\n".join([first, *lines]), encoding="utf-8")
+    rows = [row for split in load_task(str(path)).splits.values() for row in split]
+    assert sum(len(row.label) for row in rows) == 39 * 6 + words
+    assert any(row.text.startswith("#hello the actor") for row in rows) == (words == 7)
+
+
 def test_other_columns_may_be_named(tmp_path: Path) -> None:
     task = task_for(load_task(str(_columns(tmp_path / "data.conll")), label_column="2"))
     assert (task.data.metric, set(task.data.labels)) == ("accuracy", {"DT", "NN", "JJ"})
