@@ -67,16 +67,17 @@ def _questions(file: Path, text: str) -> list[Question]:
 
 def _json(file: Path, text: str) -> Any:
     """One value, or the list of those on the lines."""
+    whole: Exception
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         whole = error
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     found = []
     for number, line in lines:
         try:
             found.append(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             # What begins as one value is told as one.
             problem = error if found else whole
             place = number if found else getattr(whole, "lineno", number)

@@ -67,7 +67,7 @@ def _sentence(file: Path, number: int, line: str) -> Sentence:
     where = f"{file}:{number}"
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not json ({error}): an object on each line was expected") from error
     words, tags = (_entry(value, names) if isinstance(value, dict) else None for names in (WORDS, TAGS))
     if isinstance(words, list) and isinstance(tags, list):

@@ -60,7 +60,7 @@ def json_rows(path: Path, oddities: Oddities) -> Iterator[tuple[str, dict[str, A
         where = f"{path.name}:{number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{where} is not json ({getattr(error, 'msg', error)}): {_EXPECTED}") from error
         if not isinstance(row, dict):
             raise UserError(f"{where} is json but no object: {_EXPECTED}")

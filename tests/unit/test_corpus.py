@@ -229,6 +229,7 @@ def test_rows_of_json_that_are_called_text_are_refused(tmp_path: Path) -> None:
     ("content", "column", "message"),
     [
         ('{"text": "a"}\n{"text": ', None, r"rows\.jsonl:2 is not json"),
+        ('{"text": "a"}\n' + "[" * 100_000 + "]" * 100_000, None, r"rows\.jsonl:2 is not json \(.*recursion"),
         ('{"text": "a"}\n["b"]', None, r"rows\.jsonl:2 is json but no object"),
         ('{"txt": "a"}', None, r"rows\.jsonl:1 has no text column: found txt. Choose with --text-column"),
         ('{"abstract": "a"}', "abstrct", r"rows\.jsonl:1: unknown column 'abstrct': did you mean 'abstract'"),

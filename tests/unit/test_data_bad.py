@@ -360,6 +360,14 @@ def test_json_that_is_too_deep(tmp_path: Path, before: int) -> None:
     refused(write(tmp_path / "d.jsonl", [*objects, deep]), rf"d\.jsonl:{before + 1} has lists or objects too deep")
 
 
+@pytest.mark.parametrize(
+    "whole", [{"tokens": ["a"], "tags": ["O"]}, {"question": "who", "context": "he is a", "answers": ["a"]}]
+)
+def test_json_of_tags_and_questions_that_is_too_deep(tmp_path: Path, whole: dict[str, object]) -> None:
+    deep = '{"question": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    refused(write(tmp_path / "d.jsonl", [json.dumps(whole), deep]), r"d\.jsonl:2 is not json \(.*recursion")
+
+
 def test_half_of_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
     texts = [row.split("\t")[0] for row in rows()]
     objects = [{"text": f"{text} \ud83d", "label": ("bad", "good")[n % 2]} for n, text in enumerate(texts)]
