@@ -90,14 +90,14 @@ def _of_articles(file: Path, articles: Any) -> Iterator[Question]:
     for number, article in enumerate(_list(articles, f"{file}: data"), 1):
         title = str(article.get("title") or f"article {number}") if isinstance(article, dict) else ""
         for paragraph in _list(_entry(article, "paragraphs", f"{file}: article {number}"), f"{file}: {title}"):
-            context = str(_entry(paragraph, "context", f"{file}: {title}"))
+            context = _words(_entry(paragraph, "context", f"{file}: {title}"))
             for entry in _list(_entry(paragraph, "qas", f"{file}: {title}"), f"{file}: {title}"):
                 count += 1
                 yield _question(file, count, entry, context, title)
 
 
 def _flat(file: Path, line: int, entry: Any) -> Question:
-    context = str(_entry(entry, "context", f"{file}:{line}"))
+    context = _words(_entry(entry, "context", f"{file}:{line}"))
     return _question(file, line, entry, context, str(entry.get("title") or context))
 
 
@@ -107,7 +107,7 @@ def _question(file: Path, line: int, entry: Any, context: str, article: str) -> 
     where = f"{file}:{line} (question {name})"
     impossible = entry.get("is_impossible") is True
     return Question(
-        question=str(asked),
+        question=_words(asked),
         context=context,
         answers=[] if impossible else list(_answers(entry.get("answers"), where)),
         id=name,
@@ -115,6 +115,11 @@ def _question(file: Path, line: int, entry: Any, context: str, article: str) -> 
         file=file.name,
         line=line,
     )
+
+
+def _words(value: Any) -> str:
+    """A question or context as text; null and NaN, which is what pandas writes for none, are empty."""
+    return "" if value is None or value != value else str(value)
 
 
 def _answers(value: Any, where: str) -> Iterator[tuple[str, int | None]]:

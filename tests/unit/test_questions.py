@@ -155,6 +155,16 @@ def test_broken_files_are_told_by_place(tmp_path: Path) -> None:
         load_task(str(path))
 
 
+def test_a_question_or_context_that_is_null_is_left_out(tmp_path: Path) -> None:
+    rows = [{"question": f"who {n}", "context": f"it is {n}", "answers": [str(n)]} for n in range(30)]
+    rows += [rows[0] | {"question": None}, {"question": "who", "context": float("nan"), "answers": []}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    data = load_task(str(path))
+    assert sum(map(len, data.splits.values())) == 30
+    assert "2 questions without words, or about an empty text, left out" in data.notes
+
+
 @pytest.mark.parametrize("stride", [None, 0, 2])
 def test_windows_hold_the_whole_context_and_every_answer_once_or_more(
     tiny_tokenizer: BertTokenizerFast, stride: int | None
