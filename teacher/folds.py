@@ -34,7 +34,11 @@ def fold_data(data: TaskData, folds: int, seed: int) -> list[TaskData]:
         what = "different texts" if rows[0].group is None else "groups of rows about one thing"
         raise UserError(f"--folds {folds}: expected {FEWEST} to {different}, the number of {what}")
     dealer = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed)
-    places = [found for _, found in dealer.split(np.zeros(len(rows)), _strata(data, rows), groups)]
+    strata = _strata(data, rows)
+    if np.bincount(strata).max() < folds:
+        # None has a row for each fold: the dealer refuses to part such classes evenly.
+        strata = np.zeros(len(rows), dtype=np.int64)
+    places = [found for _, found in dealer.split(np.zeros(len(rows)), strata, groups)]
     if empty := [number for number, found in enumerate(places, start=1) if not len(found)]:
         raise UserError(
             f"--folds {folds}: fold {empty[0]} would get no rows, since what is about one thing stays together: take "

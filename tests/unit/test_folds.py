@@ -51,6 +51,15 @@ def test_each_row_is_evaluated_once_and_learned_from_where_it_does_not_decide() 
     assert len({fold.fingerprint for fold in [*folds, final_data(data), data]}) == 7
 
 
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_more_folds_than_any_class_has_rows(kind: str) -> None:
+    rows = tuple(Example(f"text {number}", None, number % 3) for number in range(12))
+    task = toy_task(kind).data
+    data = dataclasses.replace(task, splits={"train": rows[:9], "select": rows[9:], "evaluate": rows[:1]})
+    folds = fold_data(dataclasses.replace(data, origins=dict.fromkeys(data.splits, "a file")), 6, seed=0)
+    assert [len(fold.splits["evaluate"]) for fold in folds] == [2] * 6
+
+
 def test_equal_texts_are_in_one_part_and_classes_are_even() -> None:
     for fold in fold_data(_data(), 5, seed=0):
         parts = [{same(row.text, row.pair) for row in rows} for rows in fold.splits.values()]
