@@ -9,6 +9,7 @@ from pathlib import Path
 
 from common.errors import UserError, unknown_name
 from teacher.columns import Asked
+from teacher.decoding import UNREADABLE, open_start, suffix_of
 from teacher.readers import Table, csv_delimiter
 
 CONTEXTS = ("context", "sent1", "article", "passage", "premise", "ctx_a", "goal", "startphrase", "text")
@@ -34,11 +35,11 @@ class Roles:
 def matches(file: Path) -> bool:
     """Whether its columns or keys hold several choices and which of them is right."""
     try:
-        with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+        with open_start(file) as stream:
             head = stream.read(_HEAD).lstrip()
-    except OSError:
+    except UNREADABLE:
         return False
-    if file.suffix.lower() in (".json", ".jsonl", ".ndjson"):
+    if suffix_of(file) in (".json", ".jsonl", ".ndjson"):
         try:
             first, _ = json.JSONDecoder().raw_decode(head.lstrip("[").lstrip())
         except (ValueError, RecursionError):
@@ -47,10 +48,10 @@ def matches(file: Path) -> bool:
             return False
         lists = [name for name in first if name.lower() in LISTS and isinstance(first[name], list | dict)]
         return _choice_columns(list(first), lists) != () and _named(list(first), RIGHT) is not None
-    if file.suffix.lower() not in (".csv", ".tsv"):
+    if suffix_of(file) not in (".csv", ".tsv"):
         return False
     first = re.split("[\r\n]", head, maxsplit=1)[0]
-    names = next(csv.reader([first], delimiter="\t" if file.suffix.lower() == ".tsv" else csv_delimiter(first)), [])
+    names = next(csv.reader([first], delimiter="\t" if suffix_of(file) == ".tsv" else csv_delimiter(first)), [])
     return _choice_columns(names, []) != () and _named(names, RIGHT) is not None
 
 

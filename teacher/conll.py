@@ -10,7 +10,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.words import counted
 from teacher.columns import Asked
-from teacher.decoding import Oddities, clean, read_text
+from teacher.decoding import UNREADABLE, Oddities, clean, open_start, read_text, suffix_of
 from teacher.raw import RawTask
 from teacher.schemes import OUTSIDE, is_tag
 from teacher.tagged import Sentence, tagged_task
@@ -23,14 +23,14 @@ _LONGEST_SENTENCE = 100
 
 def matches(file: Path) -> bool:
     """Whether a file's name says so, or its first lines are words in columns of which the last holds tags."""
-    if file.suffix.lower() in EXTENSIONS:
+    if suffix_of(file) in EXTENSIONS:
         return True
-    if file.suffix.lower() in (".json", ".jsonl", ".ndjson", ".gz"):
+    if suffix_of(file) in (".json", ".jsonl", ".ndjson"):
         return False
     try:
-        with file.open(encoding="utf-8", errors="replace") as stream:
+        with open_start(file) as stream:
             lines = [line.strip() for line, _ in zip(stream, range(_LOOKED_AT), strict=False)]
-    except OSError:
+    except UNREADABLE:
         return False
     if all(lines[:-1]):
         return False

@@ -105,6 +105,33 @@ def read_text(path: Path, oddities: Oddities) -> tuple[str, bytes]:
     return "\n".join(decoded), raw
 
 
+def suffix_of(path: Path) -> str:
+    """The extension in lower case, of what is packed where the file is.
+
+    >>> suffix_of(Path("a/Train.JSONL.gz")), suffix_of(Path("train"))
+    ('.jsonl', '')
+    """
+    named = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return named.suffix.lower()
+
+
+@contextlib.contextmanager
+def open_start(path: Path) -> Iterator[io.TextIOBase]:
+    """A file, gzip unpacked, whose first characters tell what it holds, without byte order mark; CRs stay.
+
+    Raises OSError, EOFError or zlib.error where it cannot be read.
+    """
+    with path.open("rb") as raw:
+        packed = raw.read(len(GZIP_MARK)) == GZIP_MARK
+        raw.seek(0)
+        unpacked = gzip.GzipFile(fileobj=raw) if packed else raw
+        yield io.TextIOWrapper(cast(io.BufferedReader, unpacked), encoding="utf-8-sig", errors="replace", newline="")
+
+
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What `open_start` raises."""
+
+
 def stream_lines(path: Path, oddities: Oddities, *, longest: int | None = LONGEST_LINE) -> Iterator[str]:
     """Lines of a text file of any size, gzip or not, without line ends, byte order marks and control characters.
 

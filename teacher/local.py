@@ -6,7 +6,7 @@ from pathlib import Path
 
 from common.errors import UserError
 from teacher.columns import Asked, Columns, column_names, find_columns
-from teacher.decoding import DOCUMENTATION, Oddities, clean
+from teacher.decoding import DOCUMENTATION, Oddities, clean, suffix_of
 from teacher.empty import refuse_many_empty
 from teacher.formats import EXTENSIONS, own_format
 from teacher.glue import GLUE, recognise
@@ -107,8 +107,7 @@ def find_parts(folder: Path) -> dict[str, Path]:
 
 
 def _is_data(file: Path) -> bool:
-    suffix = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
-    named = suffix.lower() in EXTENSIONS or not file.suffix
+    named = suffix_of(file) in EXTENSIONS or not file.suffix
     return file.is_file() and named and not DOCUMENTATION.match(file.name) and not file.name.startswith(".")
 
 

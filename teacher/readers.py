@@ -15,7 +15,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.words import counted
-from teacher.decoding import Oddities, read_text
+from teacher.decoding import UNREADABLE, Oddities, open_start, read_text, suffix_of
 
 EXTENSIONS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
 _OBJECT = 'an object like {"text": ..., "label": ...} was expected on each line'
@@ -49,7 +49,7 @@ def read_table(path: Path, oddities: Oddities) -> Table:
     """
     text, raw = read_text(path, oddities)
     checksum = hashlib.sha256(raw).hexdigest()
-    suffix = path.with_suffix("").suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    suffix = suffix_of(path)
     if suffix in (".jsonl", ".ndjson", ".json") or (suffix not in (".tsv", ".csv") and text.lstrip()[:1] == "{"):
         return _read_json(path, text, checksum)
     first = next(line for line in text.split("\n") if line.strip())
@@ -67,12 +67,12 @@ def read_table(path: Path, oddities: Oddities) -> Table:
 
 def first_object(file: Path) -> dict[str, Any] | None:
     """The first line of a json-lines file; None where it is no object, or the file another one."""
-    if file.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
+    if suffix_of(file) not in (".json", ".jsonl", ".ndjson"):
         return None
     try:
-        with file.open(encoding="utf-8-sig", errors="replace") as stream:
+        with open_start(file) as stream:
             first = json.loads(next(line for line in stream if line.strip()))
-    except (OSError, ValueError, StopIteration, RecursionError):
+    except (*UNREADABLE, ValueError, StopIteration, RecursionError):
         return None
     return first if isinstance(first, dict) else None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.errors import UserError
 from teacher.columns import Asked
-from teacher.decoding import Oddities, read_text
+from teacher.decoding import UNREADABLE, Oddities, open_start, read_text, suffix_of
 from teacher.questions import Question, question_task
 from teacher.raw import RawTask
 
@@ -21,12 +21,12 @@ _FLAT = {"question", "context", "answers"}
 
 def matches(file: Path) -> bool:
     """Whether it begins as SQuAD's json does, or its first line is an object with question, context and answers."""
-    if file.suffix.lower() not in _SUFFIXES:
+    if suffix_of(file) not in _SUFFIXES:
         return False
     try:
-        with file.open(encoding="utf-8-sig", errors="replace") as stream:
+        with open_start(file) as stream:
             head = stream.read(_HEAD).lstrip()
-    except OSError:
+    except UNREADABLE:
         return False
     if head.startswith("{") and re.search(r'"data"\s*:\s*\[', head) and '"paragraphs"' in head:
         return True

@@ -386,3 +386,23 @@ def test_tags_with_white_space_of_any_kind(tmp_path: Path) -> None:
     spans = [{"text": f"one {n}", "spans": [{"start": 0, "end": 3, "label": "a\u00a0b"}]} for n in range(40)]
     task = load_task(str(write(tmp_path / "spans.jsonl", [json.dumps(value) for value in spans])))
     assert task.labels == ("O", "B-a_b")
+
+
+PACKED = {
+    "tags.jsonl.gz": ("tags", '{{"tokens": ["x", "{0}"], "tags": ["O", "B-X"]}}\n'),
+    "tags.conll.gz": ("tags", "w{0} O\nx{0} B-X\n\n"),
+    "answers.json.gz": ("questions", '{{"question": "who {0}", "context": "it is {0}", "answers": ["{0}"]}}\n'),
+    "choices.csv.gz": ("choices", "who {0},a {0},b {0},{1}\n"),
+    "sets.jsonl.gz": ("multilabel", '{{"text": "text {0}", "labels": ["a", "b{1}"]}}\n'),
+    "plain.csv.gz": ("classification", "text {0},x,y,{1}\n"),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_files_are_of_the_kind_that_they_are_unpacked(name: str, tmp_path: Path) -> None:
+    kind, row = PACKED[name]
+    header = {"choices.csv.gz": "context,option1,option2,label\n", "plain.csv.gz": "text,one,two,label\n"}
+    content = header.get(name, "") + "".join(row.format(n, n % 2) for n in range(40))
+    path = write(tmp_path / name, gzip.compress(b"\xef\xbb\xbf" + content.encode()))
+    assert load_task(str(path)).kind == kind
+    refused(write(tmp_path / name, gzip.compress(content.encode())[:-20]), "is not a whole gzip file")
