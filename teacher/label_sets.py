@@ -1,6 +1,8 @@
 """Texts with any number of labels each: lists in json lines, columns of 0 and 1, or one column with signs between."""
 
+import ast
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +18,9 @@ KIND = "multilabel"
 SEPARATORS = "|;,"
 """Between the labels in one column: the first of these that occurs in it."""
 _YES = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False, "": False}
+
+_NO_COMMA = re.compile(r"""['"]\s+['"]""")
+"""Between texts of a numpy array as it is printed, which Python would join to one."""
 
 Reader = Callable[[Sequence[str], str], list[str]]
 """From a row's fields and where it stands to its labels."""
@@ -134,10 +139,25 @@ def _by_signs(sign: str, nested: bool) -> Reader:
         (field,) = fields
         if nested and field[:1] in ("[", "{"):
             return _listed(field, where)
+        if field.startswith("[") and field.endswith("]") and (several := _printed(field, where)) is not None:
+            return several
         parts = field.split(sign) if sign else [field]
         return [part.strip() for part in parts if part.strip()]
 
     return read
+
+
+def _printed(field: str, where: str) -> list[str] | None:
+    """The labels in a list as Python prints it, which is what pandas writes into csv files; None: it is none such."""
+    if _NO_COMMA.search(field):
+        raise UserError(f"{where}: a list of labels with commas between was expected, found {field[:60]}")
+    try:
+        value = ast.literal_eval(field)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    if not isinstance(value, list) or not all(isinstance(label, str | int) for label in value):
+        return None
+    return [text for label in value if (text := str(label).strip())]
 
 
 def _listed(field: str, where: str) -> list[str]:

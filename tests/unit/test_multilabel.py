@@ -40,6 +40,9 @@ def _written(folder: Path, form: str) -> TaskData:
         path.write_text("\n".join(json.dumps({"text": text, "labels": given}) for text, given in rows))
         return load_task(str(path))
     path = folder / "d.tsv"
+    if form == "printed":
+        path.write_text("\n".join(["text\tlabel", *(f"{text}\t{given}" for text, given in rows)]))
+        return load_task(str(path), kind="multilabel")
     if form == "columns":
         lines = ["\t".join([text, *("01"[label in given] for label in LABELS)]) for text, given in rows]
         path.write_text("\n".join(["\t".join(["text", *LABELS]), *lines]))
@@ -48,7 +51,7 @@ def _written(folder: Path, form: str) -> TaskData:
     return load_task(str(path), kind="multilabel")
 
 
-@pytest.mark.parametrize("form", ["lists", "columns", "|", ";", ","])
+@pytest.mark.parametrize("form", ["lists", "printed", "columns", "|", ";", ","])
 def test_every_way_to_write_them_says_the_same(tmp_path: Path, form: str) -> None:
     data = _written(tmp_path, form)
     assert (data.kind, data.metric, data.labels) == ("multilabel", "micro_f1", LABELS)
@@ -62,6 +65,7 @@ def test_every_way_to_write_them_says_the_same(tmp_path: Path, form: str) -> Non
         (["text\ta\tb", "one text\t1\t0"], {"label_column": "a,c"}, "unknown column 'c'"),
         (["text\tlabel", "one text\tx"], {"kind": "multilabel"}, r"the only label is 'x'"),
         (["text\ta\tb", "one text\t1\t0"], {"label_column": "a,b", "kind": "regression"}, r"--kind regression"),
+        (["text\tlabel", "one text\t['a' 'b']"], {"kind": "multilabel"}, r"d.tsv:2: a list .* with commas between"),
         (["text\tlabel", "one text\tx"], {"kind": "tags"}, r"unknown --kind 'tags'"),
     ],
 )
