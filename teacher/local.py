@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from common.errors import UserError
-from teacher.columns import Asked, Columns, column_names, find_columns
+from teacher.columns import Asked, Columns, column_names, find_columns, has_header
 from teacher.decoding import DOCUMENTATION, Oddities, clean, suffix_of
 from teacher.empty import refuse_many_empty
 from teacher.formats import EXTENSIONS, own_format
@@ -154,6 +154,7 @@ def read_rows(
     # A test file without labels has fewer columns, which are counted where there is no header.
     needed = [columns.label] if columns.header else [columns.label, columns.text]
     if not required and (missing := [name for name in needed if name not in names]):
+        _refuse_bare(table, columns, names)
         notes.append(f"{table.path.name} has no labels ({missing[0]!r} is missing), so it is not used")
         return None
     for name in (columns.text, columns.pair, columns.label):
@@ -182,3 +183,13 @@ def read_rows(
             rows.append(row)
     refuse_many_empty(empty, len(rows), notes)
     return rows
+
+
+def _refuse_bare(table: Table, columns: Columns, names: list[str]) -> None:
+    """Refuse a part without header beside a training file that has one: its rows would not be used, labels or not."""
+    strange = not {columns.text, columns.pair, columns.label} & set(names)
+    if strange and columns.header and not has_header(table, Asked()):
+        raise UserError(
+            f"{table.path}:1 has no header, and the training file has one: put the names of the columns "
+            f"({', '.join(filter(None, (columns.text, columns.pair, columns.label)))}) above its rows"
+        )

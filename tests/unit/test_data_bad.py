@@ -47,6 +47,15 @@ def test_missing_file_and_name(tmp_path: Path) -> None:
     refused(Path("sst"), r"unknown task 'sst': did you mean 'sst2'.*no file or folder 'sst' here either.*org/name")
 
 
+def test_a_part_without_header_beside_a_training_file_with_one(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    write(folder / "train.tsv", ["text\tlabel", *rows()])
+    write(folder / "dev.tsv", rows(start=40))
+    refused(folder, r"dev\.tsv:1 has no header, and the training file has one: .*\(text, label\)")
+    write(folder / "dev.tsv", ["id\ttext", *(row.replace("bad", "1").replace("good", "2") for row in rows())])
+    assert any("'label' is missing" in note for note in load_task(str(folder)).notes)
+
+
 def test_wrong_column(tmp_path: Path) -> None:
     path = write(tmp_path / "d.tsv", ["sentence\tlabel", *rows()])
     refused(path, r"d\.tsv: unknown column 'sentense': did you mean 'sentence'\? Known: label", text_column="sentense")
