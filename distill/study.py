@@ -65,6 +65,7 @@ def main(config: StudyConfig) -> None:
             share_yardstick(study, folder)
             again = revive(study)
             queued = top_up(study, config.searching.trials, first=defaults(bench.space))
+            _refuse_unknown(config.after.apply, study)
         say(f"trials: {counted(queued, 'trial')} to run" + (f", {again} of them cut off before" if again else ""))
         minutes = config.searching.timeout
         run_trials(bench, name, None if minutes is None else time.time() + 60 * minutes)
@@ -73,6 +74,13 @@ def main(config: StudyConfig) -> None:
     say(f"report: {config.reports / f'{name}.html'}")
     if config.after.apply is not None:
         target.apply(bench, study, config.after.apply)
+
+
+def _refuse_unknown(which: str | None, study: optuna.Study) -> None:
+    """Before hours of trials rather than after them."""
+    known = len(study.get_trials(deepcopy=False))
+    if which is not None and which != "best" and int(which) >= known:
+        raise UserError(f"--apply {which}: no such trial; this study has trials 0 to {known - 1}: give one of these")
 
 
 def recorded(target: "Target", bench: Any, study: optuna.Study, started: float) -> StudyRecord:

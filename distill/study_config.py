@@ -39,7 +39,8 @@ class SearchOptions:
     sampler: Literal["tpe", "random", "nsga2"] = "tpe"
     """How trials are drawn: tpe learns from those before, as nsga2 does for several objectives."""
     pruner: Literal["halving", "hyperband", "median", "none"] = "halving"
-    """What stops a trial at a rung; with several objectives any but none stops those that two cheaper ones beat."""
+    """What stops a trial at a rung; with several objectives any but none stops those that two cheaper ones beat.
+    With none all are trained in full at once."""
     rungs: int = 2
     """Trainings of a trial, each three times as long as the one before; only good trials reach the last. A teacher
     trains once, and is looked at 3 ** (rungs - 1) times."""
@@ -81,7 +82,9 @@ class SearchOptions:
     @property
     def shares(self) -> tuple[float, ...]:
         """Length of each rung, as a share of the trial's whole training; the last is 1."""
-        return tuple(3.0 ** -(self.rungs - 1 - rung) for rung in range(self.rungs))
+        # Where nothing stops a trial, a shorter training before the whole one is for nothing.
+        rungs = 1 if self.pruner == "none" else self.rungs
+        return tuple(3.0 ** -(rungs - 1 - rung) for rung in range(rungs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +167,13 @@ class StudyConfig:
             raise UserError(f"--name {name} is taken by the tools: choose another one")
 
     def _check_target(self) -> None:
-        if self.target == "student":
-            return
         searching = self.searching
+        if self.target == "student":
+            if searching.pruner == "none" and searching.rungs not in (1, type(searching).rungs):
+                raise UserError(
+                    f"--rungs {searching.rungs} is where trials may be stopped, and --pruner none stops none: leave one out"
+                )
+            return
         for name in ("max_latency_ms", "max_size_mb", "min_retained"):
             if getattr(searching, name) is not None:
                 raise UserError(f"--{name.replace('_', '-')} is for students: leave it out with --target teacher")

@@ -85,7 +85,7 @@ def given_up(options: SearchOptions, study: optuna.Study, trial: optuna.Trial, r
     """Whether the trial stops at this rung; the score there is written down first."""
     reached = [*trial.user_attrs.get(RUNGS, [])[:rung], score]
     trial.set_user_attr(RUNGS, reached)
-    last = rung == options.rungs - 1
+    last = rung == len(options.shares) - 1
     if options.objectives == ("accuracy",):
         trial.report(score, FACTOR**rung)
         return not last and trial.should_prune()

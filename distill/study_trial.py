@@ -156,7 +156,7 @@ def _run(
     score = 0.0
     for rung, share in enumerate(options.shares):
         score = bench.score(settings, folder / f"rung-{rung}", share, options.seed)
-        if rung == options.rungs - 1 and compression(settings).anything:
+        if share == 1 and compression(settings).anything:
             score, found = outcome(bench, settings, folder / f"rung-{rung}", options.seed)
             costs = _noted(trial, found)
             constrain(trial, {f"{name}, trained": value for name, value in beyond(options, costs).items()})
@@ -164,7 +164,7 @@ def _run(
         if given_up(options, study, trial, rung, score):
             # A sampler takes what has no constraint for better than any trial that lacks a little in the end.
             constrain(trial, lacking(options, score, bench.teacher_score))
-            give_up(trial, f"given up at rung {rung + 1} of {options.rungs}")
+            give_up(trial, f"given up at rung {rung + 1} of {len(options.shares)}")
     trial.set_user_attr(SCORE, score)
     constrain(trial, lacking(options, score, bench.teacher_score))
     say(f"trial {trial.number}: {score:.4f}, {costs['latency_ms']:.2f} ms, {costs['size_mb']:.1f} MB")

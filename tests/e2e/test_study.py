@@ -59,6 +59,10 @@ def test_from_data_to_a_page_a_comparison_and_a_run(
     assert f"trial {record.chosen}" in page
     assert "s.html" in (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
 
+    assert _study(*asked, "--trials", "6", "--apply", "6") == 2
+    assert "--apply 6: no such trial; this study has trials 0 to 5" in capsys.readouterr().err
+    assert len(_record(tmp_path).trials) == 5, "it is said before a trial is run"
+
     assert _study(*asked, "--trials", "6", "--confirm", "1", "--seeds", "2", "--apply", "best", "--no-speed") == 0
     longer = _record(tmp_path)
     assert [row.score for row in longer.trials[:5]] == [row.score for row in record.trials]
