@@ -1,8 +1,8 @@
 """What a teacher looks like inside on a set of examples, computed once and read from a memory-mapped file ever after.
 
 Epochs, seeds and students ask for the same hidden states, queries, keys and values again and again. They are kept in
-bf16, without padding, one file a layer and kind; scores and relations are formed from them at every step as they would
-be from a forward pass.
+the precision of training, without padding, one file a layer and kind; scores and relations are formed from them at
+every step as they would be from a forward pass.
 """
 
 import math
@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,8 @@ from teacher.batches import sorted_batches
 from teacher.tasks.base import Encoded
 
 OFFSETS = "offsets.npy"
-_BYTES = 2
+_HALF, _FULL = np.dtype(np.int16), np.dtype(np.float32)
+"""What files hold: the bits of bf16, which numpy lacks, or fp32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +55,13 @@ class Wanted:
             f"{kind}-{layer}" for layer in sorted(self.attention) for kind in kinds
         ]
 
-    def size(self, pieces: int, width: int) -> int:
+    def size(self, pieces: int, width: int, *, bf16: bool) -> int:
         """Bytes that so many pieces of a teacher of this width take."""
-        return len(self.files()) * pieces * width * _BYTES
+        return len(self.files()) * pieces * width * _kept(bf16).itemsize
+
+
+def _kept(bf16: bool) -> np.dtype[Any]:
+    return _HALF if bf16 else _FULL
 
 
 def write_features(
@@ -77,13 +83,14 @@ def write_features(
     width = int(teacher.config.hidden_size)
     with new_folder(folder) as target:
         np.save(target / OFFSETS, offsets)
-        arrays = {name: _new_array(target / f"{name}.npy", int(offsets[-1]), width) for name in wanted.files()}
+        shape = (int(offsets[-1]), width)
+        arrays = {name: _new_array(target / f"{name}.npy", shape, _kept(bf16)) for name in wanted.files()}
         for indices in sorted_batches(encoded.lengths, batch_size):
             batch = collate(list(indices))
             with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
                 seen = features(teacher, batch, hidden=True, attention=bool(wanted.attention))
             for name, states in _states(seen, wanted):
-                rows = states.to(torch.bfloat16).contiguous().view(torch.int16).numpy()
+                rows = _rows(states, bf16=bf16)
                 for row, index in zip(rows, indices, strict=True):
                     start, stop = offsets[index], offsets[index + 1]
                     arrays[name][start:stop] = row[: stop - start]
@@ -92,9 +99,14 @@ def write_features(
             array.flush()
 
 
-def _new_array(path: Path, pieces: int, width: int) -> np.memmap:
+def _rows(states: Tensor, *, bf16: bool) -> np.ndarray:
+    """As they are kept."""
+    return states.to(torch.bfloat16).contiguous().view(torch.int16).numpy() if bf16 else states.float().numpy()
+
+
+def _new_array(path: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> np.memmap:
     """A file of zeros, (pieces, width), written to through memory."""
-    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.int16, shape=(pieces, width))
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if hasattr(os, "posix_fallocate"):
         # A full disk is an error with words here; at a write through memory it would be a bus error.
         with path.open("r+b") as stream:
@@ -158,13 +170,14 @@ class StoredFeatures:
         return states.unflatten(2, (self._heads, -1)).transpose(1, 2)
 
     def _read(self, name: str, indices: Sequence[int], length: int) -> Tensor:
-        """(b, length, width) bf16."""
+        """(b, length, width), bf16 or fp32."""
         array = self._arrays[name]
-        padded = np.zeros((len(indices), length, array.shape[1]), dtype=np.int16)
+        padded = np.zeros((len(indices), length, array.shape[1]), dtype=array.dtype)
         for row, index in zip(padded, indices, strict=True):
             start, stop = self._offsets[index], self._offsets[index + 1]
             row[: stop - start] = array[start:stop]
-        return torch.from_numpy(padded).view(torch.bfloat16).to(self.device)
+        states = torch.from_numpy(padded)
+        return (states.view(torch.bfloat16) if array.dtype == _HALF else states).to(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)

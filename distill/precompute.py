@@ -68,11 +68,11 @@ def insides(teacher: Teacher, jobs: Sequence[Job], run: Path, *, gigabytes: floa
     room = min(gigabytes * GIGABYTE, _disk_room(run))
     chosen = Wanted()
     for wanted, count in sorted(passes.items(), key=lambda entry: -entry[1] / len(entry[0].files())):
-        if count >= WORTH and (chosen | wanted).size(pieces, width) <= room:
+        if count >= WORTH and (chosen | wanted).size(pieces, width, bf16=bf16) <= room:
             chosen = chosen | wanted
     if not chosen.files():
         return None
-    _write(teacher, chosen, run / FOLDER, bf16=bf16, gigabytes=chosen.size(pieces, width) / GIGABYTE)
+    _write(teacher, chosen, run / FOLDER, bf16=bf16, gigabytes=chosen.size(pieces, width, bf16=bf16) / GIGABYTE)
     return Insides(folder=run / FOLDER, wanted=chosen)
 
 

@@ -171,7 +171,7 @@ class StudyConfig:
         if self.target == "student":
             if searching.pruner == "none" and searching.rungs not in (1, type(searching).rungs):
                 raise UserError(
-                    f"--rungs {searching.rungs} is where trials may be stopped, and --pruner none stops none: leave one out"
+                    f"--rungs {searching.rungs} is where trials may stop, and --pruner none stops none: leave one out"
                 )
             return
         for name in ("max_latency_ms", "max_size_mb", "min_retained"):

@@ -27,5 +27,4 @@ def test_seeds_share_what_the_teacher_looks_like_inside(
         losses.append(
             next(curve.values for curve in curves if curve.stage == "intermediate" and curve.name == "hidden")
         )
-    assert losses[0] == pytest.approx(losses[1], rel=0.05)
-    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3), "in fp32, as the training"

@@ -79,7 +79,7 @@ def test_nothing_is_kept_for_one_pass_and_what_fits_for_more(teacher: Teacher, t
     # Distil's last hidden states are passed twice by one student and take two files: they come first.
     both = _jobs(teacher, tmp_path, seeds=2, names=("tiny", "distil"))
     pieces = int(teacher.prepared.splits["train"].lengths.sum())
-    little = Wanted(hidden=frozenset({0, 4})).size(pieces, 32) / 1e9
+    little = Wanted(hidden=frozenset({0, 4})).size(pieces, 32, bf16=False) / 1e9
     drop_insides(tmp_path)
     kept = insides(teacher, both, tmp_path, gigabytes=1.01 * little, bf16=False)
     assert kept is not None
@@ -111,7 +111,7 @@ def test_a_killed_run_chooses_again_what_it_chose_and_frees_what_it_left(
 ) -> None:
     jobs = _jobs(teacher, tmp_path, seeds=2, names=("tiny", "distil"))
     pieces = int(teacher.prepared.splits["train"].lengths.sum())
-    free = 2.1 * Wanted(hidden=frozenset({0, 4})).size(pieces, 32)
+    free = 2.1 * Wanted(hidden=frozenset({0, 4})).size(pieces, 32, bf16=False)
     monkeypatch.setattr(precompute.shutil, "disk_usage", lambda run: SimpleNamespace(free=free))
     kept = insides(teacher, jobs, tmp_path, gigabytes=1, bf16=False)
     assert kept is not None

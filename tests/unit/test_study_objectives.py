@@ -116,7 +116,7 @@ def test_without_a_pruner_every_trial_within_the_limits_is_finished(tmp_path: Pa
     work(bench, "s", None)
     assert {trial.state.name for trial in slots(study)} == {"COMPLETE"}
     assert {len(trial.user_attrs[RUNGS]) for trial in slots(study)} == {1}, "and not begun in short before"
-    with pytest.raises(UserError, match="--rungs 3 is where trials may be stopped, and --pruner none stops none"):
+    with pytest.raises(UserError, match="--rungs 3 is where trials may stop, and --pruner none stops none"):
         StudyConfig(searching=SearchOptions(pruner="none", rungs=3))
     StudyConfig(searching=SearchOptions(pruner="none", rungs=3), target="teacher")
 
