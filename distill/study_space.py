@@ -87,10 +87,9 @@ def drawn(space: Space, trial: optuna.trial.BaseTrial) -> dict[str, Value]:
 
 
 def defaults(space: Space) -> dict[str, Value] | None:
-    """The preset as a trial; None where the space, narrowed by the user, has no place for it."""
-    if not all(part.holds(part.default) for part in space.values()):
-        return None
-    return {name: part.default for name, part in space.items() if part.fixed is None}
+    """The preset as a trial, but for what the user fixed; None where what is left to draw has no place for it."""
+    free = {name: part.default for name, part in space.items() if part.fixed is None}
+    return free if all(space[name].holds(value) for name, value in free.items()) else None
 
 
 def student_space(student: str, teacher: PretrainedConfig, *, kind: str, recipe: str, start: str | None) -> Space:

@@ -108,11 +108,16 @@ def test_fix_goes_before_range_and_both_before_a_file(tmp_path: Path) -> None:
     assert {entry["layers"] for entry in settings} == {2, 3}
 
 
-def test_a_preset_outside_of_the_space_is_no_first_trial() -> None:
-    assert defaults(narrow(fix="temperature=2,layers=2")) is None
-    assert defaults(narrow(fix="runtime=int8")) is None
-    first = defaults(narrow(fix="layers=4"))
-    assert first is not None and "layers" not in first and first["hidden"] == 312
+def test_the_first_trial_is_the_preset_with_what_is_fixed_unless_a_range_leaves_it_out() -> None:
+    assert defaults(narrow(ranges="layers=1..3")) is None
+    preset = {"layers": 4, "hidden": 312, "ffn": 1200, "temperature": 1.0}
+    for fixed in ({"temperature": 2.0, "layers": 2}, {"runtime": "int8"}, {"layers": 4}):
+        space = narrow(fix=",".join(f"{name}={value}" for name, value in fixed.items()))
+        study = optuna.create_study()
+        study.enqueue_trial(defaults(space) or {})
+        settings = drawn(space, study.ask())
+        expected = {**preset, **fixed}
+        assert {name: settings[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
