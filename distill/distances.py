@@ -12,15 +12,36 @@ from reports.record import LayerDistance
 from teacher.attention import use_training_attention
 from teacher.prepare import Prepared
 
+PIECES = 4096
+"""Of texts that are looked at together, padded: states and scores of every layer of both models are held of them."""
 
-def linear_cka(x: Tensor, y: Tensor) -> float:
-    """Similarity of two sets of states of the same n tokens, (n, d1) and (n, d2): 1 = equal up to rotation and scale.
 
-    Kornblith et al. 2019 (arXiv 1905.00414), equation for linear kernels: |Y'X|² / (|X'X| |Y'Y|), columns centred.
+class LinearCka:
+    """Similarity of two sets of states of the same n tokens, (n, d1) and (n, d2), which come in parts.
+
+    1: equal up to rotation, scale and shift. Kornblith et al. 2019 (arXiv 1905.00414), equation for linear kernels:
+    |Y'X|² / (|X'X| |Y'Y|), columns centred. Of the parts only sums are kept, in fp64.
     """
-    x, y = (values.double() - values.double().mean(dim=0) for values in (x, y))
-    cross, own, other = ((left.T @ right).norm() for left, right in ((y, x), (x, x), (y, y)))
-    return float(cross**2 / (own * other).clamp(min=1e-30))
+
+    def __init__(self) -> None:
+        self._sums: list[Tensor] = []
+
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """States of further tokens."""
+        # A column of ones: the products hold the sums of the columns and n too.
+        x, y = (torch.cat([values.double(), values.new_ones(len(values), 1).double()], dim=1) for values in (x, y))
+        found = [left.T @ right for left, right in ((y, x), (x, x), (y, y))]
+        self._sums = [before + new for before, new in zip(self._sums, found, strict=True)] if self._sums else found
+
+    def value(self) -> float:
+        """Of all tokens so far."""
+        cross, own, other = (_centred(products).norm() for products in self._sums)
+        return float(cross**2 / (own * other).clamp(min=1e-30))
+
+
+def _centred(products: Tensor) -> Tensor:
+    """Sums over the products of two sets of columns, without the columns of ones, less those of their means."""
+    return products[:-1, :-1] - torch.outer(products[:-1, -1], products[-1, :-1]) / products[-1, -1]
 
 
 def attention_divergence(student: Tensor, teacher: Tensor, valid: Tensor) -> Tensor:
@@ -49,31 +70,32 @@ def layer_distances(
     layers: Sequence[int],
     *,
     examples: int = 256,
-    batch_size: int = 64,
 ) -> tuple[LayerDistance, ...]:
     """Distance of every student layer to its teacher layer in `layers`, over the first evaluation examples."""
-    count = min(examples, len(prepared.splits["evaluate"]))
+    encoded = prepared.splits["evaluate"]
+    count = min(examples, len(encoded))
+    batch_size = max(1, PIECES // int(encoded.lengths[:count].max()))
     pairs = list(enumerate((0, *layers)))
     scored = scored_layers(teacher.config, prepared.max_length)
-    states: dict[int, list[tuple[Tensor, Tensor]]] = {own: [] for own, _ in pairs}
+    similarity = {own: LinearCka() for own, _ in pairs}
     divergences: dict[int, list[Tensor]] = {own: [] for own, _ in pairs[1:]}
     for model in (student, teacher):
         use_training_attention(model)
         model.eval()
     for start in range(0, count, batch_size):
         indices = range(start, min(start + batch_size, count))
-        batch = prepared.task.collate(prepared.splits["evaluate"], indices, prepared.pad)
+        batch = prepared.task.collate(encoded, indices, prepared.pad)
         valid = batch["attention_mask"].bool()
         own_pass, other_pass = (_pass(model, batch) for model in (student, teacher))
         for own, layer in pairs:
-            states[own].append((own_pass.hidden[own][valid], other_pass.hidden[layer][valid]))
+            similarity[own].add(own_pass.hidden[own][valid], other_pass.hidden[layer][valid])
             if layer in scored:
                 divergences[own].append(attention_divergence(own_pass.scores(own), other_pass.scores(layer), valid))
     return tuple(
         LayerDistance(
             student_layer=own,
             teacher_layer=layer,
-            hidden=1.0 - linear_cka(*(torch.cat(side) for side in zip(*states[own], strict=True))),
+            hidden=1.0 - similarity[own].value(),
             attention=float(torch.cat(divergences[own]).mean()) if layer in scored else None,
         )
         for own, layer in pairs

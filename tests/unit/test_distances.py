@@ -9,7 +9,7 @@ import torch
 from transformers import BertConfig
 
 from distill.changes import ChangeOptions, changed
-from distill.distances import attention_divergence, linear_cka
+from distill.distances import LinearCka, attention_divergence
 from distill.job import Job
 from distill.journal import Journal, teacher_layer_of
 from distill.recipes import recipe_for
@@ -17,10 +17,17 @@ from distill.traces import compared_layers
 from students.presets import student_preset
 
 
+def _cka(x: torch.Tensor, y: torch.Tensor, part: int = 100) -> float:
+    found = LinearCka()
+    for start in range(0, len(x), part):
+        found.add(x[start : start + part], y[start : start + part])
+    return found.value()
+
+
 def test_cka_is_one_up_to_rotation_scale_and_shift() -> None:
     x = torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
     rotation, _ = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(1)))
-    assert linear_cka(x, 3.0 * x @ rotation + 2.0) == pytest.approx(1.0)
+    assert _cka(x, 3.0 * x @ rotation + 2.0) == pytest.approx(1.0)
 
 
 def test_cka_equals_the_kernel_formulation() -> None:
@@ -31,7 +38,9 @@ def test_cka_equals_the_kernel_formulation() -> None:
     centre = torch.eye(20, dtype=torch.float64) - 1 / 20
     own, other = (centre @ (m @ m.T) @ centre for m in (x, y))
     expected = (own * other).sum() / ((own * own).sum() * (other * other).sum()).sqrt()
-    assert linear_cka(x, y) == pytest.approx(float(expected))
+    assert _cka(x, y) == pytest.approx(float(expected))
+    assert _cka(x, y, part=7) == pytest.approx(float(expected)), "in parts as in one"
+    assert _cka(x + 50, y - 50, part=7) == pytest.approx(float(expected)), "wherever their means are"
 
 
 def test_attention_divergence_is_zero_for_equals_and_log_two_for_opposites() -> None:
