@@ -1,7 +1,6 @@
 """A study of fine-tuning a teacher: trials are looked at while they learn, and the best are made in full."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -119,7 +118,7 @@ class TeacherBench:
         loop = dataclasses.replace(loop_config(options, self.config.precision, CHECKPOINT_EVERY), patience=None)
         batches = self.prepared.batches("train", options.teacher_batch, 0, tokens=options.teacher_batch_tokens)
         total = loop.total(batches.steps_per_epoch)
-        loop = dataclasses.replace(loop, evaluate_every=math.ceil(total / self.looks))
+        loop = dataclasses.replace(loop, evaluate_every=max(1, total // self.looks))
         watch, training = Watch(trial=trial, total=total, looks=self.looks), folder / "training"
         try:
             if (training / "history.jsonl").is_file():
@@ -151,11 +150,16 @@ class Watch:
     """Look, from 1, to the selection metric, higher better."""
 
     def __call__(self, step: int, values: Mapping[str, float]) -> None:
-        look = round(step * self.looks / self.total)
-        if SELECTION not in values or look in self.found:
+        if SELECTION not in values:
             return
-        self.found[look] = values[SELECTION]
+        reached = min(round(step * self.looks / self.total), self.looks - 1) if step < self.total else self.looks
+        # Of fewer steps than looks, one is several looks: none is left out, by whose places the values are known.
+        for look in range(len(self.found) + 1, reached + 1):
+            self._look(look, values[SELECTION])
+
+    def _look(self, look: int, value: float) -> None:
+        self.found[look] = value
         self.trial.set_user_attr(RUNGS, list(self.found.values()))
-        self.trial.report(values[SELECTION], look)
+        self.trial.report(value, look)
         if look < self.looks and self.trial.should_prune():
             give_up(self.trial, f"given up at look {look} of {self.looks}")

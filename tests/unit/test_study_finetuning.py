@@ -1,5 +1,6 @@
 """A study of fine-tuning: its space, the options of a trial, and the pruner that is fed while a teacher learns."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import optuna
@@ -85,6 +86,27 @@ def test_what_an_earlier_sitting_saw_is_not_seen_twice() -> None:
         watch(step, {SELECTION: score})
     assert watch.found == {1: 0.5, 2: 0.6, 3: 0.7}
     assert trial.user_attrs[RUNGS] == [0.5, 0.6, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("total", "looks", "steps", "found"),
+    [
+        (10, 9, range(1, 11), [1, 2, 3, 4, 6, 7, 8, 9, 10]),
+        (7, 3, (2, 4, 6, 7), [2, 4, 7]),
+        (7, 3, (3, 6, 7), [3, 6, 7]),
+        (5, 9, range(1, 6), [1, 1, 2, 2, 3, 4, 4, 5, 5]),
+        (4, 1, (1, 2, 3, 4), [4]),
+    ],
+)
+def test_every_look_has_its_place_and_the_last_is_the_end_of_the_training(
+    total: int, looks: int, steps: Iterable[int], found: list[int]
+) -> None:
+    trial = optuna.create_study(direction="maximize").ask()
+    watch = Watch(trial=trial, total=total, looks=looks)
+    for step in steps:
+        watch(step, {SELECTION: float(step)})
+    assert watch.found == dict(enumerate(map(float, found), start=1))
+    assert trial.user_attrs[RUNGS] == found
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
