@@ -4,6 +4,7 @@ A trial is a slot that was queued: workers on any machine take slots from the st
 slot whose worker died is queued again with the same settings.
 """
 
+import os
 import socket
 import warnings
 from collections.abc import Mapping
@@ -70,6 +71,7 @@ def open_storage(place: str | None, folder: Path) -> BaseStorage:
         if place.startswith("journal:") or place.endswith(".log"):
             path = Path(place.removeprefix("journal:"))
             path.parent.mkdir(parents=True, exist_ok=True)
+            _refuse_foreign(path)
             return JournalStorage(JournalFileBackend(str(path)))
         # A writer waits for another's transaction instead of failing.
         arguments = {"connect_args": {"timeout": 100}} if place.startswith("sqlite") else {"pool_pre_ping": True}
@@ -88,6 +90,18 @@ def open_storage(place: str | None, folder: Path) -> BaseStorage:
     except Exception as error:
         wanted = "expected journal:FILE or an SQLAlchemy URL such as sqlite:///study.db or postgresql+psycopg://HOST/DB"
         raise UserError(without_passwords(f"--storage {place}: {first_line(error)}; {wanted}")) from error
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise ValueError where trials would be appended to a file of something else, or to a line that is cut off."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    with path.open("rb") as file:
+        if not file.readline().startswith(b'{"op_code":'):
+            raise ValueError("the file holds something else than trials, and stays as it is")
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            raise ValueError("the last line of the file is cut off, perhaps by a full disk: remove that line")
 
 
 def _one_at_a_time(engine: Engine) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import optuna
 import pytest
 
+from common.errors import UserError
 from distill.study_config import SearchOptions, StudyConfig
 from distill.study_objectives import RUNGS, directions, given_up, pruner
 from distill.study_storage import OWNER, SLOT, first_attempt, open_storage, owner, revive, slots, top_up
@@ -22,6 +23,26 @@ def study_of(folder: Path, trials: int, **options: object) -> optuna.Study:
     study = optuna.create_study(study_name="s", storage=open_storage(str(folder / "trials.log"), folder), **options)  # type: ignore[arg-type]
     top_up(study, trials)
     return study
+
+
+@pytest.mark.parametrize("text", ["a log of mine", "a log\nof mine\n", '{"a": 1}\n{"b": 2}\n', "[1]\n"])
+def test_a_file_of_something_else_is_refused_and_stays_as_it_is(text: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.log").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"--storage .*mine\.log: the file holds something else than trials"):
+        open_storage(str(tmp_path / "mine.log"), tmp_path)
+    assert (tmp_path / "mine.log").read_text(encoding="utf-8") == text
+
+
+def test_a_journal_whose_last_line_is_cut_off_is_not_written_to(tmp_path: Path) -> None:
+    study_of(tmp_path, 2)
+    journal = tmp_path / "trials.log"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-5])
+    with pytest.raises(UserError, match="the last line of the file is cut off, perhaps by a full disk: remove that"):
+        open_storage(f"journal:{journal}", tmp_path)
+    assert journal.read_bytes() == whole[:-5]
+    journal.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
+    assert len(optuna.load_study(study_name="s", storage=open_storage(str(journal), tmp_path)).trials) >= 1
 
 
 def test_a_slot_that_was_queued_again_is_nobodys_until_a_worker_says_it_is_its_own(tmp_path: Path) -> None:
