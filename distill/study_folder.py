@@ -25,11 +25,14 @@ def made(folder: Path) -> Path:
     """The folder, which is there afterwards.
 
     Raises:
-        UserError: it is another run's.
+        UserError: it is another run's, or cannot be made.
     """
     if any((folder / name).exists() for name in OTHERS):
         raise UserError(f"{folder} holds another run: choose another --name")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be made ({error.strerror}): choose another --name or --runs") from error
     return folder
 
 

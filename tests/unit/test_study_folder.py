@@ -27,6 +27,14 @@ def filled(folder: Path, *settings: dict[str, object]) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("name", ["taken", "taken/s"])
+def test_a_file_in_the_place_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match=r"taken.* cannot be made \(.*\): choose another --name or --runs"):
+        made(tmp_path / name)
+    assert (tmp_path / "taken").read_text(encoding="utf-8") == "mine"
+
+
 def test_a_folder_is_one_studys_and_stays_that(tmp_path: Path) -> None:
     first, other = study_of(), study_of()
     write_json(tmp_path / "yardstick.json", {"preset": 2.0})
