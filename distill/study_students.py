@@ -1,9 +1,10 @@
 """A study of students: its space, checked, and the teacher with its answers, made once for all trials."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from common.errors import UserError
 from common.progress import say
 from distill.contest import check_recipes, planned_students
 from distill.job import Shared
@@ -31,7 +32,10 @@ def searched_students(config: StudyConfig, data: TaskData) -> Space:
     whole = student_space(config.student, teacher, kind=data.kind, recipe=config.recipe, start=config.start)
     space = narrowed(whole, options.fix, options.range, options.space)
     for settings in samples(space):
-        check_recipes(run_config(_weighing(config, space, settings), settings), data.kind, teacher)
+        try:
+            check_recipes(run_config(_weighing(config, space, settings), settings), data.kind, teacher)
+        except UserError as error:
+            raise UserError(as_parts(str(error), space)) from error
     check_shipping(space)
     check_pruned(
         space,
@@ -40,6 +44,17 @@ def searched_students(config: StudyConfig, data: TaskData) -> Space:
         TASKS[data.kind].head_kind,
     )
     return space
+
+
+def as_parts(message: str, space: Iterable[str]) -> str:
+    """The message with parts of the space where it names options of distill.run, which a study does not have.
+
+    >>> as_parts("--layers 9: choose --layers 1 to 4, or --start random", ["layers"])
+    'layers=9: choose layers=1 to 4, or --start random'
+    """
+    for name in space:
+        message = message.replace(f"--{name.replace('_', '-')} ", f"{name}=")
+    return message
 
 
 def _weighing(config: StudyConfig, space: Space, settings: Mapping[str, Value]) -> StudyConfig:

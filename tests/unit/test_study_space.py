@@ -185,6 +185,22 @@ def test_values_that_no_run_takes_are_refused(settings: dict[str, float], messag
         run_config(StudyConfig(), settings)
 
 
+@pytest.mark.parametrize(
+    ("fix", "message"),
+    [
+        ("layers=9", "^layers=9: .*choose layers=1 to 6, or --start random"),
+        ("batch_tokens=0", "^batch_tokens=0: expected"),
+    ],
+)
+def test_values_out_of_the_space_are_said_without_options_that_a_study_has_not(
+    fix: str, message: str, tmp_path: Path
+) -> None:
+    TEACHER.save_pretrained(tmp_path)
+    config = StudyConfig(student="tiny", teacher=str(tmp_path), searching=SearchOptions(fix=fix))
+    with pytest.raises(UserError, match=message):
+        searched_students(config, toy_task().data)
+
+
 def test_a_run_of_a_trial_ships_as_the_trial_did() -> None:
     settings = draws(narrow(fix="runtime=int8,trim=on,prune=0.25"), 1)[0]
     made = run_config(StudyConfig(), settings).compress
