@@ -18,7 +18,7 @@ from distill.as_trained import with_task
 from distill.precompute import drop_insides
 from distill.study_config import StudyConfig
 from distill.study_costs import share_yardstick
-from distill.study_final import apply, confirmed
+from distill.study_final import NONE_WITHIN, apply, confirmed
 from distill.study_folder import claim, made, used
 from distill.study_identity import opened
 from distill.study_result import closing_table, study_record
@@ -94,6 +94,8 @@ def recorded(target: "Target", bench: Any, study: optuna.Study, started: float) 
     # Another command of the study trains in the same places.
     with sole_use(bench.folder / "confirmed", wait=True):
         finals = target.confirmed(bench, study)
+    if not finals:
+        say(f"note: --confirm: {NONE_WITHIN}")
     return written(study_record(bench, study, finals, started=started), bench.config)
 
 

@@ -27,6 +27,7 @@ from teacher.difference import difference
 from teacher.tasks.base import Task
 
 PRESET = "preset"
+NONE_WITHIN = "no trial ended within the limits: give more --trials, or wider limits and another --name"
 
 
 def confirmed(bench: Bench, study: optuna.Study) -> tuple[FinalRow, ...]:
@@ -136,7 +137,7 @@ def chosen_settings(study: optuna.Study, which: str, options: SearchOptions) -> 
     if which == "best":
         chosen = best(list(known.values()), options)
         if not chosen:
-            raise UserError("--apply best: no trial is within the limits: give more --trials, or wider limits")
+            raise UserError(f"--apply best: {NONE_WITHIN}")
         return chosen[0].user_attrs[SETTINGS], chosen[0].number
     if int(which) not in known:
         raise UserError(f"--apply {which}: no such trial; there are {', '.join(map(str, sorted(known)))}")

@@ -73,6 +73,11 @@ def test_from_data_to_a_page_a_comparison_and_a_run(
     assert applied.model("tiny").architecture["hidden"] == chosen.settings["hidden"]
 
     capsys.readouterr()
+    narrow = [*options, *fixed, "--name", "narrow", "--max-size-mb", "0.001", "--trials", "1", "--confirm", "1"]
+    assert _study(*narrow) == 0
+    assert "note: --confirm: no trial ended within the limits: give more --trials" in capsys.readouterr().out
+    assert _study(*narrow, "--apply", "best") == 2
+    assert "--apply best: no trial ended within the limits" in capsys.readouterr().err
     assert _study(*options, "--workers", "1", "--fix", "temperature=3", "--trials", "6") == 2
     assert "was begun with other settings" in capsys.readouterr().err
     assert _study(*asked, "--trials", "6", "--storage", f"journal:{tmp_path / 'other.log'}") == 2
